@@ -1,0 +1,36 @@
+//! Compiles `proto/sluice/v1/*.proto` with protox, so that nobody has to install protoc, and generates messages, clients
+//! and servers from the result.
+//!
+//! Maps become `BTreeMap`: what is printed must not depend on a hash.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto");
+    let folder = root.join("sluice/v1");
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in std::fs::read_dir(&folder)? {
+        let path = entry?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "proto")
+        {
+            println!("cargo::rerun-if-changed={}", path.display());
+            files.push(path);
+        }
+    }
+    // The order of a folder is the file system's; generated code should not depend on it.
+    files.sort();
+    let descriptors = protox::compile(&files, [&root])?;
+    tonic_prost_build::configure()
+        .build_client(true)
+        .build_server(true)
+        // Without it `AgentsClient::connect` would be both the constructor and the call; clients are made from a channel.
+        .build_transport(false)
+        .btree_map(".")
+        .emit_rerun_if_changed(false)
+        .compile_fds(descriptors)?;
+    Ok(())
+}
