@@ -1,0 +1,213 @@
+//! Associations: the rows of each cluster's tree, with shares, limits and QOS.
+//!
+//! Invariant: one row a (cluster, account, user, partition); the row of an account exists before rows of its users. Rows are
+//! given in tree order: an account, its users, then the accounts below it.
+
+use sluice_model::accounting::AssociationRecord;
+
+use crate::cell::{Cell, Column, Kind, Record};
+use crate::database::Unit;
+use crate::entities::transactions::{Entry, note};
+use crate::entities::{clusters, tree};
+use crate::{AccountingError, AccountingStore, Change, Result};
+
+/// What adding a user did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AddedUser {
+    /// The user was not known before.
+    pub user_is_new: bool,
+    /// Associations that are new. Empty together with `missing_accounts` not empty: nothing was changed.
+    pub associations: Vec<AssociationRecord>,
+    /// (cluster, account) pairs that were asked for and do not exist.
+    pub missing_accounts: Vec<(String, String)>,
+}
+
+impl AccountingStore {
+    /// The associations of a cluster (`None` = of all, by cluster name), in tree order.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn associations(&self, cluster: Option<&str>) -> Result<Vec<AssociationRecord>> {
+        let names: Vec<String> = cluster.map(str::to_owned).into_iter().collect();
+        let mut unit = self.read().await?;
+        let mut found = Vec::new();
+        for (cluster_id, cluster) in clusters::select(&mut unit, &names).await? {
+            found.extend(tree::ordered(
+                of_cluster(&mut unit, cluster_id, &cluster).await?,
+            ));
+        }
+        unit.commit("reading associations").await?;
+        Ok(found)
+    }
+
+    /// Replaces shares, limits, QOS and comment of an association that exists, by its key. The default mark and the place in the
+    /// tree stay.
+    ///
+    /// # Errors
+    /// [`AccountingError::NotFound`]; or when the database cannot be written.
+    pub async fn modify_association(
+        &self,
+        change: &Change,
+        association: &AssociationRecord,
+    ) -> Result<()> {
+        let doing = "changing the association";
+        let mut unit = self.write().await?;
+        let cluster_id = clusters::id_of(&mut unit, &association.cluster).await?;
+        let stored = find(
+            &mut unit,
+            cluster_id,
+            &association.account,
+            &association.user,
+            &association.partition,
+        )
+        .await?;
+        let Some(stored) = stored else {
+            return Err(AccountingError::NotFound {
+                what: describe(association),
+            });
+        };
+        let merged = AssociationRecord {
+            is_default: stored.is_default,
+            parent_account: stored.parent_account,
+            deleted: false,
+            ..association.clone()
+        };
+        put(&mut unit, cluster_id, &merged).await?;
+        let what = describe(association);
+        note(
+            &mut unit,
+            change,
+            Entry {
+                action: "Modify Associations",
+                cluster: &association.cluster,
+                condition: &what,
+                info: "",
+            },
+        )
+        .await?;
+        unit.commit(doing).await
+    }
+}
+
+fn describe(association: &AssociationRecord) -> String {
+    let mut what = format!(
+        "association cluster={} account={}",
+        association.cluster, association.account
+    );
+    for (key, value) in [
+        ("user", &association.user),
+        ("partition", &association.partition),
+    ] {
+        if !value.is_empty() {
+            what.push_str(&format!(" {key}={value}"));
+        }
+    }
+    what
+}
+
+/// Clusters named, all of which must exist; or all there are.
+pub(crate) async fn target_clusters(
+    unit: &mut Unit,
+    names: &[String],
+) -> Result<Vec<(i64, String)>> {
+    let found = clusters::select(unit, names).await?;
+    match names
+        .iter()
+        .find(|name| !found.iter().any(|(_, known)| known == *name))
+    {
+        Some(missing) => Err(AccountingError::NotFound {
+            what: format!("cluster {missing}"),
+        }),
+        None => Ok(found),
+    }
+}
+
+/// The rows of a cluster in no order.
+pub(crate) async fn of_cluster(
+    unit: &mut Unit,
+    cluster_id: i64,
+    cluster: &str,
+) -> Result<Vec<AssociationRecord>> {
+    rows(
+        unit,
+        cluster,
+        "WHERE cluster_id = $1 AND deleted = 0",
+        &[cluster_id.into()],
+    )
+    .await
+}
+
+/// One row by its key, unless it has been removed.
+pub(crate) async fn find(
+    unit: &mut Unit,
+    cluster_id: i64,
+    account: &str,
+    user: &str,
+    partition: &str,
+) -> Result<Option<AssociationRecord>> {
+    let tail = "WHERE cluster_id = $1 AND account = $2 AND user_name = $3 AND partition_name = $4 AND deleted = 0";
+    let args: [Cell; 4] = [
+        cluster_id.into(),
+        account.into(),
+        user.into(),
+        partition.into(),
+    ];
+    Ok(rows(unit, "", tail, &args).await?.pop())
+}
+
+async fn rows(
+    unit: &mut Unit,
+    cluster: &str,
+    tail: &str,
+    args: &[Cell],
+) -> Result<Vec<AssociationRecord>> {
+    let table = AssociationRecord::TABLE;
+    let sql = format!(
+        "SELECT id, {} FROM associations {tail}",
+        table.column_list("")
+    );
+    let kinds: Vec<Kind> = std::iter::once(Kind::Int)
+        .chain(table.columns.iter().map(|column| column.kind))
+        .collect();
+    let mut found = Vec::new();
+    for mut row in unit
+        .rows("reading associations", &sql, args, &kinds)
+        .await?
+    {
+        let id = <u32 as crate::cell::Field>::from_cell(row.remove(0)).map_err(|reason| {
+            AccountingError::Value {
+                table: "associations",
+                column: "id",
+                reason,
+            }
+        })?;
+        let record = AssociationRecord::from_cells(row)?;
+        found.push(AssociationRecord {
+            id,
+            cluster: cluster.to_owned(),
+            ..record
+        });
+    }
+    Ok(found)
+}
+
+/// Writes a row by its key, also over a removed one (its id stays).
+pub(crate) async fn put(
+    unit: &mut Unit,
+    cluster_id: i64,
+    association: &AssociationRecord,
+) -> Result<()> {
+    let mut row = vec![Cell::from(cluster_id)];
+    row.extend(association.cells());
+    let lead = [Column {
+        name: "cluster_id",
+        kind: Kind::Int,
+    }];
+    unit.upsert(
+        "writing the association",
+        &AssociationRecord::TABLE,
+        &lead,
+        &[row],
+    )
+    .await
+}
