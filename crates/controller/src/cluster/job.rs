@@ -1,0 +1,252 @@
+//! A job and its steps as the engine holds them.
+//!
+//! Pure data. `attempt` equals the restart count and tells agents which run an order is for. Times are seconds since the
+//! epoch, limits minutes, memory MiB.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use serde::{Deserialize, Serialize};
+use sluice_model::array::ArraySpec;
+use sluice_model::dependency::{DependencyKind, DependencyTerm};
+
+pub use sluice_model::dependency::DependencyStatus;
+use sluice_model::exit_status::WaitStatus;
+use sluice_model::ids::{JobId, StepId};
+use sluice_model::job::JobDescription;
+use sluice_model::launch::StepUsage;
+use sluice_model::reason::Reason;
+use sluice_model::state::{JobState, JobStateFull};
+use sluice_model::step::{StepDescription, StepLayout};
+use sluice_model::time::{TimeLimit, UnixSeconds};
+
+use super::{Allocation, BlobId, NodeIndex};
+
+/// A job's place in an array.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArrayMembership {
+    /// Id of the array: the id its submitter was told.
+    pub array_job_id: JobId,
+    /// Index of this task; `None` for the record that holds the unstarted tasks.
+    pub task_id: Option<u32>,
+    /// Unstarted tasks; empty once this record is a task itself. Holds the throttle (`%N`).
+    pub pending: ArraySpec,
+    /// Number of tasks, lowest, highest and step of the array as submitted (`SLURM_ARRAY_TASK_COUNT`, `_MIN`, `_MAX`, `_STEP`).
+    pub task_count: u32,
+    /// See [`Self::task_count`].
+    pub task_min: u32,
+    /// See [`Self::task_count`].
+    pub task_max: u32,
+    /// See [`Self::task_count`].
+    pub task_step: u32,
+}
+
+/// A job's dependencies.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DependencyState {
+    /// `?` between the terms: one is enough.
+    pub any: bool,
+    /// Terms with their status.
+    pub terms: Vec<(DependencyTerm, DependencyStatus)>,
+}
+
+/// One job record. An array's unstarted tasks share one record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Id.
+    pub id: JobId,
+    /// Array membership.
+    pub array: Option<ArrayMembership>,
+    /// The request with defaults filled in, without script and environment.
+    pub request: Arc<JobDescription>,
+    /// Script.
+    pub script: Option<BlobId>,
+    /// Environment.
+    pub environment: Option<BlobId>,
+    /// Owner's name.
+    pub user_name: String,
+    /// Name of the primary group.
+    pub group_name: String,
+    /// Account charged.
+    pub account: String,
+    /// QOS.
+    pub qos: String,
+    /// Partition of the allocation; while pending the first of `request.partitions`.
+    pub partition: String,
+    /// State and flags.
+    pub state: JobStateFull,
+    /// Reason: of a hold, of the end; otherwise `None`, and the plan's note speaks.
+    pub reason: Reason,
+    /// More words.
+    pub reason_text: Option<String>,
+    /// Priority; 0 = held.
+    pub priority: u32,
+    /// Set by hand: not recomputed.
+    pub priority_is_direct: bool,
+    /// Submission; reset by a requeue.
+    pub submit_time: UnixSeconds,
+    /// First submission.
+    pub first_submit_time: UnixSeconds,
+    /// `--begin`, or the delay after a requeue.
+    pub begin_time: Option<UnixSeconds>,
+    /// When it became eligible; `None` = not yet.
+    pub eligible_time: Option<UnixSeconds>,
+    /// Start of the current or last run.
+    pub start_time: Option<UnixSeconds>,
+    /// End of the last run.
+    pub end_time: Option<UnixSeconds>,
+    /// Last suspend or resume.
+    pub suspend_time: Option<UnixSeconds>,
+    /// Run time before the last suspend.
+    pub pre_suspend_secs: i64,
+    /// Seconds suspended in all in this run.
+    pub suspended_secs: i64,
+    /// Limit in force for the current run, or asked for; `None` = the partition decides at the start.
+    pub time_limit: Option<TimeLimit>,
+    /// Dependencies.
+    pub dependency: DependencyState,
+    /// May be requeued.
+    pub requeue: bool,
+    /// Times requeued.
+    pub restarts: u32,
+    /// Number of the current (or last) run in orders to agents: `restarts` at its start. Differs while a requeued job's former
+    /// run is still being cleaned up.
+    pub run_attempt: u32,
+    /// What it holds.
+    pub allocation: Option<Arc<Allocation>>,
+    /// `--signal` was sent.
+    pub warned: bool,
+    /// Steps of the current run, ended ones included until the job ends.
+    pub steps: OrdMap<StepId, Arc<Step>>,
+    /// Next numeric step id.
+    pub next_step_id: u32,
+    /// Exit status.
+    pub exit_status: WaitStatus,
+    /// Highest exit status of a step.
+    pub derived_exit_status: WaitStatus,
+    /// uid of who cancelled it.
+    pub kill_requester: Option<u32>,
+    /// Node whose failure ended it.
+    pub failed_node: Option<String>,
+    /// `Main`, `Backfill`, `Submit`.
+    pub scheduler: Option<String>,
+    /// Administrator's comment.
+    pub admin_comment: Option<String>,
+    /// Text the system attached.
+    pub system_comment: Option<String>,
+}
+
+impl Job {
+    /// The record holds unstarted tasks of an array.
+    #[must_use]
+    pub fn is_array_master(&self) -> bool {
+        self.array.as_ref().is_some_and(|a| a.task_id.is_none())
+    }
+
+    /// Index of the array task, if this record is one.
+    #[must_use]
+    pub fn array_task(&self) -> Option<u32> {
+        self.array.as_ref().and_then(|a| a.task_id)
+    }
+
+    /// Id of the array or of the job itself.
+    #[must_use]
+    pub fn array_job_id(&self) -> JobId {
+        self.array.as_ref().map_or(self.id, |a| a.array_job_id)
+    }
+
+    /// Pending and not still completing a former run.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.state.is_pending() && !self.state.is_completing()
+    }
+
+    /// Seconds run so far, suspended time left out.
+    #[must_use]
+    pub fn run_secs(&self, now: UnixSeconds) -> i64 {
+        let Some(start) = self.start_time else { return 0 };
+        match self.state.base {
+            JobState::Pending => 0,
+            JobState::Suspended => self.pre_suspend_secs,
+            JobState::Running if !self.state.is_finished() => (now.0 - start.0 - self.suspended_secs).max(0),
+            _ => (self.end_time.unwrap_or(now).0 - start.0 - self.suspended_secs).max(0),
+        }
+    }
+}
+
+/// Where one node of a step stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepNodeState {
+    /// Node.
+    pub node: NodeIndex,
+    /// The agent said that the processes exist.
+    pub started: bool,
+    /// Tasks' wait statuses once it has ended here.
+    pub ended: Option<Vec<(u32, WaitStatus)>>,
+    /// Why it could not start here.
+    pub launch_error: Option<String>,
+    /// Usage once it has ended here.
+    pub usage: StepUsage,
+}
+
+/// A step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Id.
+    pub id: StepId,
+    /// Request. For the batch step only what is needed to show it.
+    pub request: Arc<StepDescription>,
+    /// Environment of `srun`, interned; `None` for the batch step.
+    pub environment: Option<Arc<Vec<u8>>>,
+    /// Layout; node order is the order of `nodes`.
+    pub layout: Arc<StepLayout>,
+    /// Per node.
+    pub nodes: Vec<StepNodeState>,
+    /// CPUs in all.
+    pub num_cpus: u32,
+    /// Tasks in all.
+    pub num_tasks: u32,
+    /// CPUs of one task.
+    pub cpus_per_task: u32,
+    /// The step's resources may be used by others (`--overlap`, batch).
+    pub overlap: bool,
+    /// Start.
+    pub start_time: UnixSeconds,
+    /// End.
+    pub end_time: Option<UnixSeconds>,
+    /// State.
+    pub state: JobState,
+    /// Exit status: the highest of its tasks.
+    pub exit_status: WaitStatus,
+    /// uid of who cancelled it.
+    pub kill_requester: Option<u32>,
+}
+
+impl DependencyState {
+    /// Something is still to be met (or can never be).
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        if self.terms.is_empty() {
+            return false;
+        }
+        if self.any {
+            return !self.terms.iter().any(|(_, status)| *status == DependencyStatus::Fulfilled);
+        }
+        self.terms.iter().any(|(_, status)| *status != DependencyStatus::Fulfilled)
+    }
+
+    /// It can never be met.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        if self.any {
+            return !self.terms.is_empty() && self.terms.iter().all(|(_, status)| *status == DependencyStatus::Failed);
+        }
+        self.terms.iter().any(|(_, status)| *status == DependencyStatus::Failed)
+    }
+}
+
+/// The job a term waits for; `None` for a singleton.
+#[must_use]
+pub fn dependency_target(term: &DependencyTerm) -> Option<JobId> {
+    (term.kind != DependencyKind::Singleton).then_some(term.job)
+}

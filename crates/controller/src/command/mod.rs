@@ -1,0 +1,89 @@
+//! What may be asked of the engine: one file per subject, each with its checks and the events it makes.
+//!
+//! A command either makes its events or is rejected with Slurm's error code and changes nothing.
+
+pub mod agent;
+pub mod allocation;
+pub mod cancel;
+pub mod config;
+pub mod dependency;
+pub mod hold;
+pub mod job_end;
+pub mod node;
+pub mod plan;
+pub mod requeue;
+pub mod selector;
+pub mod step;
+pub mod submit;
+pub mod suspend;
+pub mod tick;
+pub mod update;
+
+use sluice_model::error_code::ErrorCode;
+use sluice_model::ids::JobId;
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// uid.
+    pub uid: u32,
+    /// Operator, administrator, SlurmUser or root.
+    pub privileged: bool,
+}
+
+impl Caller {
+    /// May change jobs of `owner`.
+    #[must_use]
+    pub fn may_change(&self, owner: u32) -> bool {
+        self.privileged || self.uid == owner
+    }
+}
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .text.as_deref().unwrap_or(.code.message()))]
+pub struct Rejection {
+    /// Slurm's code.
+    pub code: ErrorCode,
+    /// Our words about object, cause and remedy; `None` = the code's own text is enough.
+    pub text: Option<String>,
+    /// Line that Slurm's commands print before the error's own.
+    pub notice: Option<String>,
+}
+
+impl Rejection {
+    /// A refusal with the code's own text.
+    #[must_use]
+    pub fn new(code: ErrorCode) -> Self {
+        Self { code, text: None, notice: None }
+    }
+
+    /// A refusal with more words.
+    #[must_use]
+    pub fn with_text(code: ErrorCode, text: impl Into<String>) -> Self {
+        Self { code, text: Some(text.into()), notice: None }
+    }
+}
+
+impl From<crate::select::SelectError> for Rejection {
+    fn from(error: crate::select::SelectError) -> Self {
+        Self { code: error.code, text: None, notice: Some(error.message).filter(|text| !text.is_empty()) }
+    }
+}
+
+impl From<ErrorCode> for Rejection {
+    fn from(code: ErrorCode) -> Self {
+        Self::new(code)
+    }
+}
+
+/// Outcome of a command for one of several jobs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetOutcome {
+    /// What the caller typed.
+    pub target: String,
+    /// Record, when one was found.
+    pub job: Option<JobId>,
+    /// `None` = done.
+    pub rejection: Option<Rejection>,
+}

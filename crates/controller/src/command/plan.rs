@@ -1,0 +1,165 @@
+//! Carrying out a plan: each placement is checked against the live state, what still fits starts, the rest waits for the next
+//! pass.
+
+use std::sync::Arc;
+
+use sluice_model::ids::JobId;
+use sluice_model::launch::AgentOrder;
+use sluice_model::reason::Reason;
+use sluice_model::state::JobState;
+
+use super::{dependency, job_end};
+use crate::cluster::{Allocation, Cluster};
+use crate::effect::Effect;
+use crate::event::Event;
+use crate::launch;
+use crate::plan::{Plan, PlannedStart};
+use crate::queue::eligibility;
+use crate::transaction::Transaction;
+
+/// What became of a plan.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlanOutcome {
+    /// Placements carried out.
+    pub started: usize,
+    /// Placements that no longer fitted.
+    pub rejected: usize,
+}
+
+/// Carries out a plan.
+pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
+    let mut outcome = PlanOutcome::default();
+    for (id, note) in plan.notes {
+        if transaction.cluster.job(id).is_some_and(|job| job.is_queued()) {
+            transaction.cluster.plan_notes.insert(id, note);
+        }
+    }
+    let notes = &transaction.cluster.plan_notes;
+    let planned: Vec<String> = notes.values().filter_map(|note| note.planned_nodes.clone()).collect();
+    transaction.cluster.planned_nodes = planned
+        .iter()
+        .filter_map(|list| sluice_model::hostlist::parse_hostlist(list).ok())
+        .flatten()
+        .collect();
+    for start in plan.starts {
+        if still_fits(transaction.cluster, &start, transaction.now) {
+            start_job(transaction, start);
+            outcome.started += 1;
+        } else {
+            outcome.rejected += 1;
+        }
+    }
+    for (id, text) in plan.impossible {
+        let waits = transaction.cluster.job(id).is_some_and(|job| job.is_queued() && job.priority > 0);
+        if waits {
+            let time = transaction.now;
+            transaction.emit(Event::JobHeld { job_id: id, reason: Reason::BadConstraints, text: Some(text), time });
+            transaction.effect(Effect::JobChanged { job: id });
+        }
+    }
+    for id in plan.missed_deadline {
+        if transaction.cluster.job(id).is_some_and(|job| job.is_queued()) {
+            job_end::end_pending(transaction, id, JobState::Deadline, Reason::DeadLine, None);
+        }
+    }
+    if outcome.rejected > 0 {
+        transaction.wake_planner();
+    }
+    outcome
+}
+
+/// The placement is still possible: the job still waits and may start, and what it would get is still free.
+fn still_fits(cluster: &Cluster, start: &PlannedStart, now: sluice_model::time::UnixSeconds) -> bool {
+    let Some(job) = cluster.job(start.job) else { return false };
+    if !job.is_queued() || job.priority == 0 || eligibility::waits_for(cluster, job, now).is_some() {
+        return false;
+    }
+    let task_matches = match (&job.array, start.array_task) {
+        (Some(array), Some(task)) => array.task_id.is_none() && array.pending.tasks.contains(task),
+        (Some(array), None) => array.task_id.is_some(),
+        (None, None) => true,
+        (None, Some(_)) => false,
+    };
+    if !task_matches || (start.array_task.is_some() && !eligibility::throttle_allows(cluster, job)) {
+        return false;
+    }
+    !start.allocation.nodes.is_empty() && allocation_is_free(cluster, &start.allocation)
+}
+
+/// Everything in the allocation is free now.
+#[must_use]
+pub fn allocation_is_free(cluster: &Cluster, allocation: &Allocation) -> bool {
+    allocation.nodes.iter().all(|part| {
+        let Some(node) = cluster.node(part.node) else { return false };
+        if node.config.name != part.name || !node.is_usable() || node.whole_node_job.is_some() {
+            return false;
+        }
+        if allocation.whole_nodes && !node.jobs.is_empty() {
+            return false;
+        }
+        let cpus_free =
+            part.cpu_ids.iter().all(|cpu| node.used_cpus.get(*cpu as usize).is_some_and(|in_use| !in_use));
+        let memory_free = !cluster.config.scheduling.select.memory
+            || node.used_memory.0.saturating_add(part.memory.0) <= node.config.real_memory.0;
+        cpus_free && memory_free && gres_is_free(node, part)
+    })
+}
+
+fn gres_is_free(node: &crate::cluster::Node, part: &crate::cluster::NodeAllocation) -> bool {
+    part.gres.iter().all(|given| {
+        let states = || {
+            node.gres
+                .iter()
+                .filter(|g| g.name == given.name && (given.type_name.is_none() || g.type_name == given.type_name))
+        };
+        if given.indices.is_empty() {
+            return states().map(|g| g.count.saturating_sub(g.used_count)).sum::<u64>() >= given.count;
+        }
+        given.indices.iter().all(|index| {
+            states().any(|g| {
+                index
+                    .checked_sub(g.first_index)
+                    .and_then(|at| g.used.get(at as usize))
+                    .is_some_and(|in_use| !in_use)
+            })
+        })
+    })
+}
+
+/// Starts one job on its planned nodes.
+fn start_job(transaction: &mut Transaction<'_>, start: PlannedStart) {
+    let cluster = &transaction.cluster;
+    let split_id = start.array_task.and_then(|_| {
+        let job = cluster.job(start.job)?;
+        let array = job.array.as_ref()?;
+        // The record of the unstarted tasks becomes the last task itself.
+        (array.pending.tasks.len() > 1).then_some(cluster.next_job_id)
+    });
+    let id: JobId = split_id.unwrap_or(start.job);
+    let configuring = !cluster.config.scripts.prolog.is_empty();
+    let time = transaction.now;
+    transaction.emit(Event::JobStarted {
+        job_id: start.job,
+        array_task: start.array_task,
+        split_id,
+        partition: start.partition,
+        allocation: Arc::new(start.allocation),
+        time_limit: start.time_limit,
+        time,
+        scheduler: start.scheduler.name().to_owned(),
+        configuring,
+    });
+    let Some(job) = transaction.cluster.job(id).cloned() else { return };
+    let orders = launch::start_orders(transaction.cluster, &job);
+    for (node, order) in orders {
+        transaction.order(&node, order);
+    }
+    if let Some(order) = launch::batch_order(transaction.cluster, &job)
+        && let Some(host) = job.allocation.as_ref().and_then(|a| a.nodes.first())
+    {
+        let order: AgentOrder = order;
+        transaction.order(&host.name, order);
+    }
+    transaction.effect(Effect::JobChanged { job: id });
+    dependency::propagate(transaction, id);
+}

@@ -1,0 +1,95 @@
+//! Requeueing by hand: `scontrol requeue`, `requeuehold`. Source: scheduling reference 8.
+
+use sluice_model::error_code::ErrorCode;
+use sluice_model::ids::JobId;
+use sluice_model::reason::Reason;
+use sluice_model::state::JobState;
+
+use super::job_end::{self, Kill};
+use super::{Caller, Rejection, TargetOutcome, selector};
+use crate::effect::Effect;
+use crate::event::{Event, Requeue};
+use crate::transaction::Transaction;
+
+/// How.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RequeueRequest {
+    /// Held afterwards.
+    pub hold: bool,
+    /// Shows SPECIAL_EXIT.
+    pub special_exit: bool,
+    /// Only jobs that did not end well.
+    pub incomplete: bool,
+}
+
+/// Requeues everything the texts name.
+pub fn requeue_targets(
+    transaction: &mut Transaction<'_>,
+    targets: &[String],
+    request: RequeueRequest,
+    caller: &Caller,
+) -> Vec<TargetOutcome> {
+    let mut outcomes = Vec::new();
+    for target in targets {
+        match selector::resolve(transaction.cluster, target) {
+            Err(rejection) => {
+                outcomes.push(TargetOutcome { target: target.clone(), job: None, rejection: Some(rejection) });
+            }
+            Ok(selected) => {
+                for one in selected {
+                    let rejection = requeue_one(transaction, one.job, request, caller).err();
+                    outcomes.push(TargetOutcome { target: target.clone(), job: Some(one.job), rejection });
+                }
+            }
+        }
+    }
+    outcomes
+}
+
+fn requeue_one(
+    transaction: &mut Transaction<'_>,
+    id: JobId,
+    request: RequeueRequest,
+    caller: &Caller,
+) -> Result<(), Rejection> {
+    let job = transaction.cluster.job(id).cloned().ok_or(ErrorCode::InvalidJobId)?;
+    if !caller.may_change(job.request.uid) {
+        return Err(ErrorCode::AccessDenied.into());
+    }
+    if job.state.is_pending() {
+        return Err(ErrorCode::JobPending.into());
+    }
+    if !job.request.batch {
+        return Err(ErrorCode::BatchOnly.into());
+    }
+    if !job.requeue {
+        return Err(ErrorCode::Disabled.into());
+    }
+    if job.state.is_finished() && job.state.is_completing() {
+        return Err(ErrorCode::TransitionStateNoUpdate.into());
+    }
+    if request.incomplete && job.state.base == JobState::Completed {
+        return Ok(());
+    }
+    let time = transaction.now;
+    let hold = request.hold || request.special_exit;
+    let requeue = Requeue {
+        job_id: id,
+        time,
+        run_state: JobState::Pending,
+        begin_time: if hold { None } else { job_end::requeue_begin(transaction.cluster, time) },
+        hold: hold.then_some(if caller.uid == job.request.uid { Reason::JobHeldUser } else { Reason::JobHeldAdmin }),
+        reason_text: None,
+        special_exit: request.special_exit,
+        exit_status: job.exit_status,
+        failed_node: None,
+    };
+    if job.state.is_finished() {
+        transaction.emit(Event::JobRequeued(requeue));
+        transaction.effect(Effect::JobChanged { job: id });
+        transaction.wake_planner();
+    } else {
+        job_end::requeue_running(transaction, requeue, &Kill::Gently { cause: "DUE TO JOB REQUEUE".to_owned() });
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! From what users type (`5`, `5_3`, `5_[1-3]`, `5.0`) to job records and unstarted array tasks.
+
+use sluice_model::error_code::ErrorCode;
+use sluice_model::ids::{JobId, JobPart, JobSelector, StepId};
+
+use super::Rejection;
+use crate::cluster::Cluster;
+
+/// One thing a selector names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selected {
+    /// Record.
+    pub job: JobId,
+    /// Unstarted tasks within the record; `None` = the whole record.
+    pub tasks: Option<Vec<u32>>,
+    /// Step.
+    pub step: Option<StepId>,
+}
+
+/// Finds what `text` names.
+///
+/// # Errors
+/// Invalid job id (2017) when the text is no id or names nothing.
+pub fn resolve(cluster: &Cluster, text: &str) -> Result<Vec<Selected>, Rejection> {
+    let selector: JobSelector = text.parse().map_err(|_| Rejection::new(ErrorCode::InvalidJobId))?;
+    let mut found = Vec::new();
+    let step = selector.step;
+    match &selector.part {
+        JobPart::Tasks(_) => {
+            for id in cluster.array_members(selector.job) {
+                let Some(array) = cluster.job(id).and_then(|job| job.array.as_ref()) else { continue };
+                match array.task_id {
+                    Some(task) => {
+                        if selector.selects_task(task) {
+                            found.push(Selected { job: id, tasks: None, step });
+                        }
+                    }
+                    None => {
+                        let tasks: Vec<u32> =
+                            array.pending.tasks.iter().filter(|task| selector.selects_task(*task)).collect();
+                        if tasks.len() == array.pending.tasks.len() && !tasks.is_empty() {
+                            found.push(Selected { job: id, tasks: None, step });
+                        } else if !tasks.is_empty() {
+                            found.push(Selected { job: id, tasks: Some(tasks), step });
+                        }
+                    }
+                }
+            }
+        }
+        _ => {
+            // An array's id names all of it; a task's own record id names that task.
+            let members = if cluster.arrays.contains_key(&selector.job) && step.is_none() {
+                cluster.array_members(selector.job)
+            } else if cluster.jobs.contains_key(&selector.job) {
+                vec![selector.job]
+            } else {
+                Vec::new()
+            };
+            found.extend(members.into_iter().map(|job| Selected { job, tasks: None, step }));
+        }
+    }
+    if found.is_empty() {
+        return Err(Rejection::new(ErrorCode::InvalidJobId));
+    }
+    Ok(found)
+}

@@ -1,0 +1,346 @@
+//! A new job: checks, defaults, and the record.
+//!
+//! Every check of a submission is here, in Slurm's order as far as it can be seen from outside (`sbatch(1)`, scheduling
+//! reference 7.1). A retried submission (same key) gets the id it got before.
+
+use std::sync::Arc;
+
+use sluice_model::array::{ArraySpec, IndexSet};
+use sluice_model::error_code::ErrorCode;
+use sluice_model::exit_status::WaitStatus;
+use sluice_model::ids::JobId;
+use sluice_model::job::JobDescription;
+use sluice_model::partition::PartitionState;
+use sluice_model::reason::Reason;
+use sluice_model::state::{JobState, JobStateFull};
+use sluice_model::time::{TimeLimit, UnixSeconds};
+
+use super::{Caller, Rejection, dependency};
+use crate::cluster::{ArrayMembership, BlobId, Cluster, DependencyState, Job, Partition};
+use crate::effect::Effect;
+use crate::event::Event;
+use crate::select;
+use crate::transaction::Transaction;
+
+/// A submission as the shell hands it in: script and environment are taken out and digested.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// Request.
+    pub description: JobDescription,
+    /// Script.
+    pub script: Option<(BlobId, Arc<Vec<u8>>)>,
+    /// Environment, packed.
+    pub environment: Option<(BlobId, Arc<Vec<u8>>)>,
+    /// Name of the job's user.
+    pub user_name: String,
+    /// Name of the job's primary group.
+    pub group_name: String,
+    /// All groups of the user by name, for AllowGroups.
+    pub group_names: Vec<String>,
+    /// Account to charge when none is given.
+    pub default_account: Option<String>,
+    /// Who asks.
+    pub caller: Caller,
+}
+
+/// Answer to a submission.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submitted {
+    /// Id.
+    pub job_id: JobId,
+    /// It was there already: a retried submission.
+    pub existing: bool,
+    /// Texts for the user.
+    pub warnings: Vec<String>,
+}
+
+/// Priority of a job without any factor: Slurm gives every job that is not held at least 1.
+pub const BASE_PRIORITY: u32 = 1;
+
+/// Accepts a job.
+///
+/// # Errors
+/// Slurm's code for the first check that fails.
+pub fn submit(transaction: &mut Transaction<'_>, submission: Submission) -> Result<Submitted, Rejection> {
+    let key = submission.description.submission_key.clone();
+    if let Some(id) = transaction.cluster.submissions.get(&key).copied().filter(|_| !key.is_empty()) {
+        return Ok(Submitted { job_id: id, existing: true, warnings: Vec::new() });
+    }
+    let job = prepare(transaction.cluster, &submission, transaction.now)?;
+    for (id, bytes) in [&submission.script, &submission.environment].into_iter().flatten() {
+        if !transaction.cluster.blobs.contains_key(id) {
+            transaction.emit(Event::BlobStored { id: *id, bytes: Arc::clone(bytes) });
+        }
+    }
+    let id = job.id;
+    let dependent = !job.dependency.terms.is_empty();
+    transaction.emit(Event::JobSubmitted { job: Box::new(job) });
+    if dependent {
+        dependency::reconsider(transaction, id);
+    }
+    transaction.effect(Effect::JobChanged { job: id });
+    transaction.wake_planner();
+    Ok(Submitted { job_id: id, existing: false, warnings: Vec::new() })
+}
+
+/// Makes the record without storing it; also what `--test-only` plans with.
+///
+/// # Errors
+/// As [`submit`].
+pub fn prepare(cluster: &Cluster, submission: &Submission, now: UnixSeconds) -> Result<Job, Rejection> {
+    let mut request = submission.description.clone();
+    let caller = &submission.caller;
+    if request.uid != caller.uid && !caller.privileged {
+        return Err(ErrorCode::AccessDenied.into());
+    }
+    if request.nice < 0 && !caller.privileged {
+        return Err(ErrorCode::InvalidNice.into());
+    }
+    if request.priority.is_some() && !caller.privileged {
+        return Err(ErrorCode::AccessDenied.into());
+    }
+    if request.uid == 0 && cluster.config.auth.disable_root_jobs {
+        return Err(ErrorCode::AccessDenied.into());
+    }
+    let array = parse_array(cluster, request.array.as_deref())?;
+    let new_jobs = array.as_ref().map_or(1, |spec| spec.tasks.len());
+    if cluster.jobs.len() + new_jobs.min(1) > cluster.config.jobs.max_job_count as usize {
+        return Err(ErrorCode::MaxJobCount.into());
+    }
+    choose_partitions(cluster, &mut request)?;
+    if let (Some(min), Some(limit)) = (request.time_min, request.time_limit)
+        && exceeds(min, limit)
+    {
+        return Err(ErrorCode::InvalidTimeMinLimit.into());
+    }
+    if let Some(deadline) = request.deadline {
+        let needed = request.time_min.or(request.time_limit).and_then(TimeLimit::seconds).unwrap_or(0);
+        if deadline <= now || now.saturating_add(needed) > deadline {
+            return Err(ErrorCode::InvalidTimeValue.into());
+        }
+    }
+    let state = match request.dependency.as_deref().filter(|text| !text.is_empty()) {
+        Some(text) => dependency::resolve(cluster, None, array.is_some(), text, now)?,
+        None => DependencyState::default(),
+    };
+    check_partitions(cluster, &request, submission)?;
+    fill_defaults(&mut request, array.is_some());
+    let id = cluster.next_job_id;
+    Ok(record(cluster, submission, request, array, state, id, now))
+}
+
+fn exceeds(a: TimeLimit, b: TimeLimit) -> bool {
+    match (a.minutes(), b.minutes()) {
+        (None, Some(_)) => true,
+        (Some(a), Some(b)) => a > b,
+        _ => false,
+    }
+}
+
+fn parse_array(cluster: &Cluster, text: Option<&str>) -> Result<Option<ArraySpec>, Rejection> {
+    let Some(text) = text else { return Ok(None) };
+    let invalid = |why: String| {
+        Rejection::with_text(ErrorCode::InvalidArray, format!("{}\n\nhint: {why}", ErrorCode::InvalidArray.message()))
+    };
+    let spec: ArraySpec = text.parse().map_err(|error| invalid(format!("{error}")))?;
+    let size = cluster.config.jobs.max_array_size;
+    if size == 0 {
+        return Err(invalid("job arrays are switched off here (MaxArraySize=0)".to_owned()));
+    }
+    match spec.tasks.last() {
+        None => Err(invalid(format!("\"{text}\" names no task"))),
+        Some(last) if last >= size => {
+            Err(invalid(format!("the highest index is {last}, the limit is {} (MaxArraySize={size})", size - 1)))
+        }
+        Some(_) => Ok(Some(spec)),
+    }
+}
+
+fn choose_partitions(cluster: &Cluster, request: &mut JobDescription) -> Result<(), Rejection> {
+    if request.partitions.is_empty() {
+        let default = cluster.default_partition().ok_or(ErrorCode::DefaultPartitionNotSet)?;
+        request.partitions = vec![default.config.name.clone()];
+    }
+    let mut chosen: Vec<(u16, String)> = Vec::new();
+    for name in &request.partitions {
+        let mut partition = cluster.partition(name).ok_or(ErrorCode::InvalidPartitionName)?;
+        if !accepts(partition) {
+            let alternate = partition.config.alternate.as_deref().and_then(|name| cluster.partition(name));
+            match alternate.filter(|other| accepts(other)) {
+                Some(other) => partition = other,
+                None => return Err(ErrorCode::PartitionNotAvail.into()),
+            }
+        }
+        if !chosen.iter().any(|(_, known)| *known == partition.config.name) {
+            chosen.push((partition.config.priority_tier, partition.config.name.clone()));
+        }
+    }
+    // Listed partitions are tried by tier (sbatch(1) --partition); the sort is stable.
+    chosen.sort_by_key(|(tier, _)| std::cmp::Reverse(*tier));
+    request.partitions = chosen.into_iter().map(|(_, name)| name).collect();
+    Ok(())
+}
+
+fn accepts(partition: &Partition) -> bool {
+    matches!(partition.config.state, PartitionState::Up | PartitionState::Down)
+}
+
+/// Checks the request against each partition. What is wrong whatever happens is refused; other faults are refused as
+/// EnforcePartLimits says and else show as the reason for waiting.
+fn check_partitions(cluster: &Cluster, request: &JobDescription, submission: &Submission) -> Result<(), Rejection> {
+    let mut first_fault: Option<Rejection> = None;
+    let mut good = 0_usize;
+    for name in &request.partitions {
+        let Some(partition) = cluster.partition(name) else { continue };
+        let config = &partition.config;
+        let privileged = submission.caller.privileged;
+        if config.root_only && request.uid != 0 && !privileged {
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        if config.disable_root_jobs && request.uid == 0 {
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        if config.req_resv && request.reservation.is_none() {
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        if request.time_limit.is_none() && config.default_time.and_then(TimeLimit::minutes) == Some(0) {
+            return Err(ErrorCode::InvalidTimeLimit.into());
+        }
+        match check_partition(cluster, request, submission, partition) {
+            Ok(()) => good += 1,
+            Err(rejection) => {
+                first_fault.get_or_insert(rejection);
+            }
+        }
+    }
+    let Some(fault) = first_fault else { return Ok(()) };
+    // A request that no node of the partition could ever satisfy is refused however limits are enforced.
+    let enforce_all = cluster.config.scheduling.enforce_part_limits == sluice_config::EnforcePartLimits::All;
+    if good == 0 || enforce_all { Err(fault) } else { Ok(()) }
+}
+
+fn check_partition(
+    cluster: &Cluster,
+    request: &JobDescription,
+    submission: &Submission,
+    partition: &Arc<Partition>,
+) -> Result<(), Rejection> {
+    let config = &partition.config;
+    let enforced = cluster.config.scheduling.enforce_part_limits != sluice_config::EnforcePartLimits::No;
+    if enforced {
+        let allowed_group = request.uid == 0
+            || config
+                .allow_groups
+                .as_ref()
+                .is_none_or(|allowed| submission.group_names.iter().any(|group| allowed.contains(group)));
+        if !allowed_group {
+            return Err(ErrorCode::PartitionGroupMissing.into());
+        }
+        if let Some(limit) = request.time_min.or(request.time_limit)
+            && exceeds(limit, config.max_time)
+        {
+            return Err(ErrorCode::InvalidTimeLimit.into());
+        }
+        if let Some(max) = config.max_nodes
+            && request.min_nodes.unwrap_or(1) > max
+        {
+            return Err(ErrorCode::InvalidNodeCount.into());
+        }
+    }
+    let normal = select::ResourceRequest::new(request, partition, &cluster.config)?;
+    select::feasible::can_ever_run(cluster, partition, &normal)?;
+    Ok(())
+}
+
+fn fill_defaults(request: &mut JobDescription, is_array: bool) {
+    if request.name.is_none() {
+        request.name = Some(if request.batch { "sbatch" } else { "interactive" }.to_owned());
+    }
+    if request.batch {
+        if request.std_out.is_none() {
+            request.std_out = Some(if is_array { "slurm-%A_%a.out" } else { "slurm-%j.out" }.to_owned());
+        }
+        if request.std_in.is_none() {
+            request.std_in = Some("/dev/null".to_owned());
+        }
+    }
+    request.script = None;
+    request.environment = Vec::new();
+}
+
+fn record(
+    cluster: &Cluster,
+    submission: &Submission,
+    request: JobDescription,
+    array: Option<ArraySpec>,
+    dependency: DependencyState,
+    id: JobId,
+    now: UnixSeconds,
+) -> Job {
+    let (reason, priority) = match (request.hold, request.priority) {
+        (true, _) | (false, Some(0)) => {
+            let by_admin = submission.caller.privileged && submission.caller.uid != request.uid;
+            (if by_admin { Reason::JobHeldAdmin } else { Reason::JobHeldUser }, 0)
+        }
+        (false, Some(priority)) => (Reason::None, priority),
+        (false, None) => (Reason::None, BASE_PRIORITY),
+    };
+    let array = array.map(|spec| ArrayMembership {
+        array_job_id: id,
+        task_id: None,
+        task_count: spec.tasks.len() as u32,
+        task_min: spec.tasks.first().unwrap_or(0),
+        task_max: spec.tasks.last().unwrap_or(0),
+        task_step: step_of(&spec.tasks),
+        pending: spec,
+    });
+    let requeue = request.requeue.unwrap_or(cluster.config.jobs.job_requeue);
+    let account = request.account.clone().or_else(|| submission.default_account.clone()).unwrap_or_default();
+    let qos = request.qos.clone().unwrap_or_else(|| "normal".to_owned());
+    Job {
+        id,
+        array,
+        script: submission.script.as_ref().map(|(id, _)| *id),
+        environment: submission.environment.as_ref().map(|(id, _)| *id),
+        user_name: submission.user_name.clone(),
+        group_name: submission.group_name.clone(),
+        account,
+        qos,
+        partition: request.partitions.first().cloned().unwrap_or_default(),
+        state: JobStateFull::new(JobState::Pending),
+        reason,
+        reason_text: None,
+        priority,
+        priority_is_direct: request.priority.is_some_and(|priority| priority > 0),
+        submit_time: now,
+        first_submit_time: now,
+        begin_time: request.begin_time.filter(|begin| *begin > now),
+        eligible_time: None,
+        start_time: None,
+        end_time: None,
+        suspend_time: None,
+        pre_suspend_secs: 0,
+        suspended_secs: 0,
+        time_limit: request.time_limit,
+        dependency,
+        requeue,
+        restarts: 0,
+        run_attempt: 0,
+        allocation: None,
+        warned: false,
+        steps: imbl::OrdMap::new(),
+        next_step_id: 0,
+        exit_status: WaitStatus::SUCCESS,
+        derived_exit_status: WaitStatus::SUCCESS,
+        kill_requester: None,
+        failed_node: None,
+        scheduler: None,
+        admin_comment: None,
+        system_comment: None,
+        request: Arc::new(request),
+    }
+}
+
+fn step_of(tasks: &IndexSet) -> u32 {
+    tasks.step()
+}

@@ -1,0 +1,257 @@
+//! Changing a job by hand: `scontrol update JobId=`. Source: scontrol(1), cli reference 5 (who may change what, and when).
+
+use std::sync::Arc;
+
+use sluice_model::error_code::ErrorCode;
+use sluice_model::ids::JobId;
+use sluice_model::job::JobUpdate;
+use sluice_model::reason::Reason;
+use sluice_model::time::TimeLimit;
+
+use super::submit::BASE_PRIORITY;
+use super::{Caller, Rejection, TargetOutcome, dependency, selector};
+use crate::cluster::{DependencyState, Job};
+use crate::effect::Effect;
+use crate::event::Event;
+use crate::select;
+use crate::transaction::Transaction;
+
+/// Applies one change to everything the texts name.
+pub fn update_targets(
+    transaction: &mut Transaction<'_>,
+    targets: &[String],
+    update: &JobUpdate,
+    caller: &Caller,
+) -> Vec<TargetOutcome> {
+    let mut outcomes = Vec::new();
+    for target in targets {
+        match selector::resolve(transaction.cluster, target) {
+            Err(rejection) => {
+                outcomes.push(TargetOutcome { target: target.clone(), job: None, rejection: Some(rejection) });
+            }
+            Ok(selected) => {
+                for one in selected {
+                    let rejection = update_one(transaction, one.job, update, caller).err();
+                    outcomes.push(TargetOutcome { target: target.clone(), job: Some(one.job), rejection });
+                }
+            }
+        }
+    }
+    outcomes
+}
+
+fn longer(new: TimeLimit, old: Option<TimeLimit>) -> bool {
+    match (new.minutes(), old.map(TimeLimit::minutes)) {
+        (_, None | Some(None)) => false,
+        (None, Some(Some(_))) => true,
+        (Some(new), Some(Some(old))) => new > old,
+    }
+}
+
+fn update_one(transaction: &mut Transaction<'_>, id: JobId, update: &JobUpdate, caller: &Caller) -> Result<(), Rejection> {
+    let before = transaction.cluster.job(id).cloned().ok_or(ErrorCode::InvalidJobId)?;
+    if !caller.may_change(before.request.uid) {
+        return Err(ErrorCode::AccessDenied.into());
+    }
+    if before.state.is_finished() {
+        // Comments may still be added to a job that is over.
+        let only_comments =
+            JobUpdate { comment: None, admin_comment: None, ..update.clone() } == JobUpdate::default();
+        if !only_comments {
+            return Err(ErrorCode::JobFinished.into());
+        }
+    }
+    let mut job = (*before).clone();
+    let mut request = (*before.request).clone();
+    let pending = job.state.is_pending();
+    let need_pending = |given: bool| if given && !pending { Err(Rejection::from(ErrorCode::JobNotPending)) } else { Ok(()) };
+
+    if let Some(name) = &update.name {
+        request.name = Some(name.clone());
+    }
+    if let Some(comment) = &update.comment {
+        request.comment = Some(comment.clone()).filter(|c| !c.is_empty());
+    }
+    if let Some(comment) = &update.admin_comment {
+        if !caller.privileged {
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        job.admin_comment = Some(comment.clone()).filter(|c| !c.is_empty());
+    }
+    if let Some(limit) = update.time_limit {
+        if !caller.privileged && longer(limit, job.time_limit.or(request.time_limit)) {
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        request.time_limit = Some(limit);
+        job.time_limit = Some(limit);
+    }
+    if let Some(priority) = update.priority {
+        set_priority(&mut job, priority, caller)?;
+    }
+    if let Some(nice) = update.nice {
+        if nice < request.nice && !caller.privileged {
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        request.nice = nice;
+    }
+    if let Some(begin) = update.begin_time {
+        need_pending(true)?;
+        request.begin_time = Some(begin);
+        job.begin_time = Some(begin).filter(|begin| *begin > transaction.now);
+        job.eligible_time = None;
+    }
+    if let Some(deadline) = update.deadline {
+        need_pending(true)?;
+        if deadline <= transaction.now {
+            return Err(ErrorCode::InvalidTimeValue.into());
+        }
+        request.deadline = Some(deadline);
+    }
+    if let Some(text) = &update.dependency {
+        need_pending(true)?;
+        job.dependency = if text.is_empty() {
+            DependencyState::default()
+        } else {
+            dependency::resolve(transaction.cluster, Some(id), job.is_array_master(), text, transaction.now)?
+        };
+        request.dependency = Some(text.clone()).filter(|t| !t.is_empty());
+        job.eligible_time = None;
+    }
+    if let Some(partitions) = &update.partitions {
+        need_pending(true)?;
+        for name in partitions {
+            if transaction.cluster.partition(name).is_none() {
+                return Err(ErrorCode::InvalidPartitionName.into());
+            }
+        }
+        request.partitions.clone_from(partitions);
+        job.partition = partitions.first().cloned().unwrap_or_default();
+    }
+    let text = |value: &Option<String>| value.clone().map(|v| Some(v).filter(|v| !v.is_empty()));
+    let pending_fields = [
+        update.account.is_some(),
+        update.qos.is_some(),
+        update.min_nodes.is_some(),
+        update.max_nodes.is_some(),
+        update.ntasks.is_some(),
+        update.cpus_per_task.is_some(),
+        update.mem_per_node.is_some(),
+        update.mem_per_cpu.is_some(),
+        update.constraint.is_some(),
+        update.required_nodes.is_some(),
+        update.excluded_nodes.is_some(),
+        update.gres_per_node.is_some(),
+        update.licenses.is_some(),
+        update.reservation.is_some(),
+        update.std_out.is_some(),
+        update.std_err.is_some(),
+        update.std_in.is_some(),
+        update.work_dir.is_some(),
+    ];
+    need_pending(pending_fields.contains(&true))?;
+    if let Some(account) = &update.account {
+        job.account.clone_from(account);
+        request.account = Some(account.clone());
+    }
+    if let Some(qos) = &update.qos {
+        job.qos.clone_from(qos);
+        request.qos = Some(qos.clone());
+    }
+    request.min_nodes = update.min_nodes.or(request.min_nodes);
+    request.max_nodes = update.max_nodes.or(request.max_nodes);
+    request.ntasks = update.ntasks.or(request.ntasks);
+    request.cpus_per_task = update.cpus_per_task.or(request.cpus_per_task);
+    if update.mem_per_node.is_some() {
+        request.mem_per_node = update.mem_per_node;
+        request.mem_per_cpu = None;
+    }
+    if update.mem_per_cpu.is_some() {
+        request.mem_per_cpu = update.mem_per_cpu;
+        request.mem_per_node = None;
+    }
+    for (value, field) in [
+        (text(&update.constraint), &mut request.constraint),
+        (text(&update.required_nodes), &mut request.required_nodes),
+        (text(&update.excluded_nodes), &mut request.excluded_nodes),
+        (text(&update.licenses), &mut request.licenses),
+        (text(&update.reservation), &mut request.reservation),
+        (text(&update.wckey), &mut request.wckey),
+        (text(&update.std_out), &mut request.std_out),
+        (text(&update.std_err), &mut request.std_err),
+        (text(&update.std_in), &mut request.std_in),
+        (text(&update.mail_type), &mut request.mail_type),
+        (text(&update.mail_user), &mut request.mail_user),
+    ] {
+        if let Some(value) = value {
+            *field = value;
+        }
+    }
+    if let Some(dir) = &update.work_dir {
+        request.work_dir.clone_from(dir);
+    }
+    if let Some(gres) = &update.gres_per_node {
+        request.gres_per_node.clone_from(gres);
+    }
+    if let Some(requeue) = update.requeue {
+        job.requeue = requeue;
+    }
+    if let Some(throttle) = update.array_throttle {
+        let array = job.array.as_mut().ok_or(ErrorCode::NotSupported)?;
+        array.pending.throttle = throttle;
+    }
+    if pending {
+        check_request(transaction, &request)?;
+        // A hold for an impossible request ends when the request is changed.
+        if job.reason == Reason::BadConstraints {
+            job.reason = Reason::None;
+            job.reason_text = None;
+            job.priority = BASE_PRIORITY;
+        }
+    }
+    job.request = Arc::new(request);
+    let time = transaction.now;
+    transaction.emit(Event::JobUpdated { job: Box::new(job), time });
+    transaction.cluster.plan_notes.remove(&id);
+    transaction.effect(Effect::JobChanged { job: id });
+    transaction.wake_planner();
+    Ok(())
+}
+
+/// The changed request must still be possible in one of its partitions.
+fn check_request(transaction: &Transaction<'_>, request: &sluice_model::job::JobDescription) -> Result<(), Rejection> {
+    let mut fault = None;
+    for name in &request.partitions {
+        let Some(partition) = transaction.cluster.partition(name) else { continue };
+        let possible = select::ResourceRequest::new(request, partition, &transaction.cluster.config)
+            .and_then(|normal| select::feasible::can_ever_run(transaction.cluster, partition, &normal));
+        match possible {
+            Ok(()) => return Ok(()),
+            Err(error) => fault = Some(Rejection::from(error)),
+        }
+    }
+    fault.map_or(Ok(()), Err)
+}
+
+fn set_priority(job: &mut Job, priority: u32, caller: &Caller) -> Result<(), Rejection> {
+    if priority == u32::MAX {
+        job.priority_is_direct = false;
+        job.priority = if job.priority == 0 { 0 } else { BASE_PRIORITY };
+        return Ok(());
+    }
+    if priority == 0 {
+        job.priority = 0;
+        job.reason = if caller.privileged { Reason::JobHeldAdmin } else { Reason::JobHeldUser };
+        job.eligible_time = None;
+        return Ok(());
+    }
+    if job.priority == 0 {
+        return Err(ErrorCode::JobHeld.into());
+    }
+    if priority > job.priority && !caller.privileged {
+        return Err(ErrorCode::AccessDenied.into());
+    }
+    job.priority = priority;
+    job.priority_is_direct = true;
+    Ok(())
+}
+

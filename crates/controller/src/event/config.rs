@@ -1,0 +1,188 @@
+//! Bringing a configuration into force: nodes and partitions are matched by name and keep what was set by hand.
+//!
+//! Invariant: a node with jobs never vanishes; one that left the configuration stays, unusable, until its last job is gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sluice_config::{ClusterConfig, NodeConfig, NodeInitialState, PartitionConfig};
+use sluice_model::memory::MemoryMib;
+use sluice_model::node_state::{NodeState, NodeStateFull, NodeStateFlags};
+use sluice_model::time::UnixSeconds;
+
+use crate::cluster::{Cluster, GresState, Node, NodeIndex, Partition};
+
+/// Puts `config` into force.
+pub fn install(cluster: &mut Cluster, config: Arc<ClusterConfig>, now: UnixSeconds) {
+    let mut former: BTreeMap<String, Arc<Node>> =
+        cluster.nodes.iter().map(|node| (node.config.name.clone(), Arc::clone(node))).collect();
+    let mut nodes = imbl::Vector::new();
+    let mut index = BTreeMap::new();
+    for node_config in &config.nodes {
+        let node = match former.remove(&node_config.name) {
+            Some(old) => reconfigured(&old, node_config),
+            None => new_node(node_config, now),
+        };
+        index.insert(node_config.name.clone(), NodeIndex(nodes.len() as u32));
+        nodes.push_back(Arc::new(node));
+    }
+    for (name, old) in former {
+        if old.jobs.is_empty() {
+            continue;
+        }
+        let mut node = (*old).clone();
+        node.configured = false;
+        index.insert(name, NodeIndex(nodes.len() as u32));
+        nodes.push_back(Arc::new(node));
+    }
+    cluster.nodes = nodes;
+    cluster.node_index = Arc::new(index);
+    cluster.partitions = config
+        .partitions
+        .iter()
+        .map(|partition| Arc::new(resolve(Arc::new(partition.clone()), &cluster.node_index)))
+        .collect();
+    cluster.config = config;
+    cluster.config_version += 1;
+    cluster.loads = imbl::OrdMap::new();
+    cluster.last_heard = imbl::OrdMap::new();
+    cluster.connected = imbl::OrdSet::new();
+    move_allocations(cluster);
+}
+
+/// Replaces one partition.
+pub fn partition_updated(cluster: &mut Cluster, partition: &Arc<PartitionConfig>) {
+    let resolved = Arc::new(resolve(Arc::clone(partition), &cluster.node_index));
+    match cluster.partitions.iter().position(|p| p.config.name == partition.name) {
+        Some(at) => {
+            cluster.partitions.set(at, resolved);
+        }
+        None => cluster.partitions.push_back(resolved),
+    }
+}
+
+fn resolve(config: Arc<PartitionConfig>, index: &BTreeMap<String, NodeIndex>) -> Partition {
+    let mut nodes: Vec<NodeIndex> = config.nodes.iter().filter_map(|name| index.get(name).copied()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    Partition { config, nodes: Arc::new(nodes) }
+}
+
+fn new_node(config: &NodeConfig, now: UnixSeconds) -> Node {
+    Node {
+        config: Arc::new(config.clone()),
+        configured: true,
+        state: initial_state(config.state),
+        reason: config.reason.clone(),
+        reason_uid: config.reason.as_ref().map(|_| 0),
+        reason_time: config.reason.as_ref().map(|_| now),
+        hardware: None,
+        weight: None,
+        features: None,
+        active_features: None,
+        comment: None,
+        used_cpus: vec![false; config.cpus as usize],
+        used_memory: MemoryMib::ZERO,
+        gres: gres_states(config),
+        jobs: Vec::new(),
+        completing_jobs: Vec::new(),
+        whole_node_job: None,
+        last_busy: None,
+        registered: None,
+    }
+}
+
+/// UNKNOWN until the agent registers, with what the State= key asks for (slurm.conf(5)).
+fn initial_state(state: NodeInitialState) -> NodeStateFull {
+    match state {
+        NodeInitialState::Unknown => NodeStateFull::new(NodeState::Unknown),
+        NodeInitialState::Down => NodeStateFull::new(NodeState::Down),
+        NodeInitialState::Drain => NodeStateFull::with_flags(NodeState::Unknown, NodeStateFlags::DRAIN),
+        NodeInitialState::Fail | NodeInitialState::Failing => {
+            NodeStateFull::with_flags(NodeState::Unknown, NodeStateFlags::FAIL)
+        }
+        NodeInitialState::Future => NodeStateFull::new(NodeState::Future),
+        NodeInitialState::Cloud => NodeStateFull::with_flags(NodeState::Unknown, NodeStateFlags::CLOUD),
+    }
+}
+
+fn gres_states(config: &NodeConfig) -> Vec<GresState> {
+    let mut first_by_name: BTreeMap<&str, u32> = BTreeMap::new();
+    config
+        .gres
+        .iter()
+        .map(|gres| {
+            let first = first_by_name.entry(gres.name.as_str()).or_insert(0);
+            let first_index = *first;
+            // Countable GRES without devices (licence-like, huge counts) are not indexed.
+            let indexed = !gres.files.is_empty() || gres.name == "gpu";
+            *first += gres.count as u32;
+            GresState {
+                name: gres.name.clone(),
+                type_name: gres.type_name.clone(),
+                count: gres.count,
+                used: if indexed { vec![false; gres.count as usize] } else { Vec::new() },
+                used_count: 0,
+                cpus: vec![gres.cores.clone(); if indexed { gres.count as usize } else { 0 }],
+                first_index,
+            }
+        })
+        .collect()
+}
+
+/// The node with a new configuration. What is in use is kept; a changed size takes effect at once, and what no longer fits
+/// drains out as its jobs end.
+fn reconfigured(old: &Node, config: &NodeConfig) -> Node {
+    let mut node = old.clone();
+    if *old.config == *config && old.configured {
+        return node;
+    }
+    let mut used = vec![false; config.cpus as usize];
+    for (id, in_use) in old.used_cpus.iter().enumerate() {
+        if let Some(slot) = used.get_mut(id) {
+            *slot = *in_use;
+        }
+    }
+    let mut gres = gres_states(config);
+    for state in &mut gres {
+        if let Some(before) = old.gres.iter().find(|g| g.name == state.name && g.type_name == state.type_name) {
+            state.used_count = before.used_count;
+            for (slot, in_use) in state.used.iter_mut().zip(&before.used) {
+                *slot = *in_use;
+            }
+        }
+    }
+    node.config = Arc::new(config.clone());
+    node.configured = true;
+    node.used_cpus = used;
+    node.gres = gres;
+    node
+}
+
+/// Allocations name nodes by position too: follow the names to the new positions.
+fn move_allocations(cluster: &mut Cluster) {
+    let index = Arc::clone(&cluster.node_index);
+    let ids: Vec<_> = cluster.holding.iter().copied().collect();
+    for id in ids {
+        let Some(job) = cluster.jobs.get_mut(&id) else { continue };
+        let job = Arc::make_mut(job);
+        if let Some(allocation) = &mut job.allocation {
+            let allocation = Arc::make_mut(allocation);
+            for part in &mut allocation.nodes {
+                if let Some(at) = index.get(&part.name) {
+                    part.node = *at;
+                }
+            }
+        }
+        let steps: Vec<_> = job.steps.keys().copied().collect();
+        for step_id in steps {
+            let Some(step) = job.steps.get_mut(&step_id) else { continue };
+            let step = Arc::make_mut(step);
+            for (state, layout) in step.nodes.iter_mut().zip(&step.layout.nodes) {
+                if let Some(at) = index.get(&layout.node) {
+                    state.node = *at;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! What happened: the facts the journal keeps, and their effect on the state.
+//!
+//! [`apply`] is total: it never fails and never asks for anything outside the event and the state. Checks were made when the
+//! event was decided. New variants and fields may be added (with serde defaults); none may change its meaning, because old
+//! journals are replayed for ever.
+
+pub mod config;
+mod jobs;
+mod nodes;
+mod steps;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sluice_config::{ClusterConfig, PartitionConfig};
+use sluice_model::exit_status::WaitStatus;
+use sluice_model::ids::{JobId, StepId};
+use sluice_model::launch::StepUsage;
+use sluice_model::node::NodeHardware;
+use sluice_model::node_state::NodeStateFull;
+use sluice_model::reason::Reason;
+use sluice_model::state::JobState;
+use sluice_model::time::{TimeLimit, UnixSeconds};
+
+use crate::cluster::{Allocation, BlobId, Cluster, DependencyStatus, Job, Step};
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobEnd {
+    /// Job.
+    pub job_id: JobId,
+    /// Final state.
+    pub state: JobState,
+    /// Reason kept.
+    pub reason: Reason,
+    /// More words.
+    pub reason_text: Option<String>,
+    /// Exit status of the job.
+    pub exit_status: WaitStatus,
+    /// When.
+    pub time: UnixSeconds,
+    /// Who cancelled it.
+    pub requester: Option<u32>,
+    /// Node whose failure ended it.
+    pub failed_node: Option<String>,
+}
+
+/// How a job went back to the queue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Requeue {
+    /// Job.
+    pub job_id: JobId,
+    /// When.
+    pub time: UnixSeconds,
+    /// State that the finished run is recorded with in accounting.
+    pub run_state: JobState,
+    /// Earliest next start.
+    pub begin_time: Option<UnixSeconds>,
+    /// Held with this reason.
+    pub hold: Option<Reason>,
+    /// Words for the reason.
+    pub reason_text: Option<String>,
+    /// Shows SPECIAL_EXIT.
+    pub special_exit: bool,
+    /// Exit status of the finished run.
+    pub exit_status: WaitStatus,
+    /// Node whose failure caused it.
+    pub failed_node: Option<String>,
+}
+
+/// A fact.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// A configuration came into force.
+    ConfigLoaded {
+        /// The configuration.
+        config: Arc<ClusterConfig>,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// Bytes that jobs refer to by digest.
+    BlobStored {
+        /// Digest.
+        id: BlobId,
+        /// Bytes.
+        bytes: Arc<Vec<u8>>,
+    },
+    /// A job was accepted.
+    JobSubmitted {
+        /// The record.
+        job: Box<Job>,
+    },
+    /// A job, or a task split off an array's record, was given nodes.
+    JobStarted {
+        /// Record; for an array task the record of the unstarted tasks.
+        job_id: JobId,
+        /// Task.
+        array_task: Option<u32>,
+        /// Id for the task's own record; `None` = the record itself becomes the task.
+        split_id: Option<JobId>,
+        /// Partition.
+        partition: String,
+        /// What it holds.
+        allocation: Arc<Allocation>,
+        /// Limit.
+        time_limit: TimeLimit,
+        /// Start.
+        time: UnixSeconds,
+        /// Scheduler's name.
+        scheduler: String,
+        /// A Prolog is configured: CONFIGURING until it has ended everywhere.
+        configuring: bool,
+    },
+    /// The Prolog ended well on a node.
+    NodeReady {
+        /// Job.
+        job_id: JobId,
+        /// Node.
+        node: String,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// A step was created.
+    StepCreated {
+        /// Job.
+        job_id: JobId,
+        /// The step.
+        step: Box<Step>,
+    },
+    /// A step's processes exist on a node.
+    StepStarted {
+        /// Job.
+        job_id: JobId,
+        /// Step.
+        step_id: StepId,
+        /// Node.
+        node: String,
+    },
+    /// A step ended on a node.
+    StepNodeEnded {
+        /// Job.
+        job_id: JobId,
+        /// Step.
+        step_id: StepId,
+        /// Node.
+        node: String,
+        /// Statuses by rank.
+        tasks: Vec<(u32, WaitStatus)>,
+        /// Why it could not start.
+        launch_error: Option<String>,
+        /// Usage.
+        usage: StepUsage,
+    },
+    /// A step ended everywhere.
+    StepEnded {
+        /// Job.
+        job_id: JobId,
+        /// Step.
+        step_id: StepId,
+        /// State.
+        state: JobState,
+        /// Highest status.
+        exit_status: WaitStatus,
+        /// When.
+        time: UnixSeconds,
+        /// Who cancelled it.
+        requester: Option<u32>,
+    },
+    /// A job ended; nodes still to be cleaned up keep it COMPLETING.
+    JobEnded(JobEnd),
+    /// A task of an array got a record of its own before its start, because its dependency stands apart from the others'.
+    ArrayTaskSplit {
+        /// Record of the unstarted tasks.
+        job_id: JobId,
+        /// Task.
+        task: u32,
+        /// Id for the task's record; `None` = the record itself becomes the task.
+        split_id: Option<JobId>,
+    },
+    /// Some unstarted tasks of an array were cancelled; the rest go on.
+    ArrayTasksRemoved {
+        /// Record of the unstarted tasks.
+        job_id: JobId,
+        /// Tasks.
+        tasks: Vec<u32>,
+        /// Id for the record that keeps the cancelled tasks, one per task, in order.
+        split_ids: Vec<JobId>,
+        /// Who.
+        requester: u32,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// A job went back to the queue.
+    JobRequeued(Requeue),
+    /// Nothing of the job is left on a node.
+    NodeReleased {
+        /// Job.
+        job_id: JobId,
+        /// Node.
+        node: String,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// A job was held.
+    JobHeld {
+        /// Job.
+        job_id: JobId,
+        /// Reason.
+        reason: Reason,
+        /// More words.
+        text: Option<String>,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// A hold ended.
+    JobReleased {
+        /// Job.
+        job_id: JobId,
+        /// Priority from now on.
+        priority: u32,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// A job's record was changed by hand: the whole record as it is now.
+    JobUpdated {
+        /// Record.
+        job: Box<Job>,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// A dependency was decided.
+    DependencyDecided {
+        /// Job.
+        job_id: JobId,
+        /// Index of the term.
+        term: u32,
+        /// Status.
+        status: DependencyStatus,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// A job was stopped or goes on.
+    JobSuspended {
+        /// Job.
+        job_id: JobId,
+        /// True = stopped.
+        suspended: bool,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// The signal of `--signal` was sent.
+    JobWarned {
+        /// Job.
+        job_id: JobId,
+    },
+    /// Finished jobs left memory.
+    JobsPurged {
+        /// Jobs.
+        jobs: Vec<JobId>,
+    },
+    /// An agent registered.
+    NodeRegistered {
+        /// Node.
+        node: String,
+        /// Hardware.
+        hardware: Arc<NodeHardware>,
+        /// State from now on.
+        state: NodeStateFull,
+        /// Reason from now on.
+        reason: Option<String>,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// A node's state was set, by hand or by the system.
+    NodeStateSet {
+        /// Node.
+        node: String,
+        /// State.
+        state: NodeStateFull,
+        /// Reason (`None` clears it).
+        reason: Option<String>,
+        /// Who.
+        uid: u32,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// Other fields of a node were set by hand.
+    NodeUpdated {
+        /// Node.
+        node: String,
+        /// Weight.
+        weight: Option<u32>,
+        /// AvailableFeatures.
+        features: Option<Vec<String>>,
+        /// ActiveFeatures.
+        active_features: Option<Vec<String>>,
+        /// Comment.
+        comment: Option<String>,
+    },
+    /// A partition was changed by hand.
+    PartitionUpdated {
+        /// New configuration.
+        partition: Arc<PartitionConfig>,
+    },
+}
+
+/// Changes the state by one fact.
+pub fn apply(cluster: &mut Cluster, event: &Event) {
+    match event {
+        Event::ConfigLoaded { config, time } => config::install(cluster, Arc::clone(config), *time),
+        Event::BlobStored { id, bytes } => jobs::blob_stored(cluster, *id, bytes),
+        Event::JobSubmitted { job } => jobs::submitted(cluster, job),
+        Event::JobStarted { .. } => jobs::started(cluster, event),
+        Event::NodeReady { job_id, node, time } => jobs::node_ready(cluster, *job_id, node, *time),
+        Event::StepCreated { job_id, step } => steps::created(cluster, *job_id, step),
+        Event::StepStarted { job_id, step_id, node } => steps::started(cluster, *job_id, *step_id, node),
+        Event::StepNodeEnded { job_id, step_id, node, tasks, launch_error, usage } => {
+            steps::node_ended(cluster, *job_id, *step_id, node, tasks, launch_error.as_deref(), usage);
+        }
+        Event::StepEnded { job_id, step_id, state, exit_status, time, requester } => {
+            steps::ended(cluster, *job_id, *step_id, *state, *exit_status, *time, *requester);
+        }
+        Event::JobEnded(end) => jobs::ended(cluster, end),
+        Event::ArrayTaskSplit { job_id, task, split_id } => {
+            jobs::split_task(cluster, *job_id, *task, *split_id);
+        }
+        Event::ArrayTasksRemoved { job_id, tasks, split_ids, requester, time } => {
+            jobs::array_tasks_removed(cluster, *job_id, tasks, split_ids, *requester, *time);
+        }
+        Event::JobRequeued(requeue) => jobs::requeued(cluster, requeue),
+        Event::NodeReleased { job_id, node, time } => jobs::node_released(cluster, *job_id, node, *time),
+        Event::JobHeld { job_id, reason, text, .. } => jobs::held(cluster, *job_id, *reason, text.clone()),
+        Event::JobReleased { job_id, priority, time } => jobs::released(cluster, *job_id, *priority, *time),
+        Event::JobUpdated { job, time } => jobs::updated(cluster, job, *time),
+        Event::DependencyDecided { job_id, term, status, time } => {
+            jobs::dependency_decided(cluster, *job_id, *term, *status, *time);
+        }
+        Event::JobSuspended { job_id, suspended, time } => jobs::suspended(cluster, *job_id, *suspended, *time),
+        Event::JobWarned { job_id } => jobs::change(cluster, *job_id, |job| job.warned = true),
+        Event::JobsPurged { jobs } => jobs::purged(cluster, jobs),
+        Event::NodeRegistered { node, hardware, state, reason, time } => {
+            nodes::registered(cluster, node, hardware, *state, reason.clone(), *time);
+        }
+        Event::NodeStateSet { node, state, reason, uid, time } => {
+            nodes::state_set(cluster, node, *state, reason.clone(), *uid, *time);
+        }
+        Event::NodeUpdated { node, weight, features, active_features, comment } => {
+            nodes::updated(cluster, node, *weight, features.clone(), active_features.clone(), comment.clone());
+        }
+        Event::PartitionUpdated { partition } => config::partition_updated(cluster, partition),
+    }
+}

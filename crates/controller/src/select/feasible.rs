@@ -1,0 +1,176 @@
+//! Can a job ever run, and may it run in this partition now? The tests at submission and before every attempt.
+//!
+//! Sizes are tested against empty nodes, in service or not: a job may wait for a node to come back. Source: scheduling
+//! reference 7.1, messages as Slurm's commands print them.
+
+use std::collections::BTreeMap;
+
+use sluice_model::error_code::ErrorCode;
+use sluice_model::partition::PartitionState;
+use sluice_model::reason::Reason;
+
+use super::choose::choose;
+use super::fit::{self, Shortage};
+use super::inventory::{FreeView, NodeFacts};
+use super::policy::PartitionPolicy;
+use super::request::ResourceRequest;
+use super::{SelectError, node_filters};
+use crate::cluster::{Cluster, Job, Partition};
+
+/// Printed before "Requested node configuration is not available" when no node has the CPUs.
+const CPU_MESSAGE: &str = "CPU count per node can not be satisfied";
+/// Printed before it when no node has the memory.
+const MEMORY_MESSAGE: &str = "Memory specification can not be satisfied";
+
+/// Tests a request against the empty nodes of a partition.
+///
+/// # Errors
+/// Slurm's code for what makes it impossible.
+pub fn can_ever_run(cluster: &Cluster, partition: &Partition, request: &ResourceRequest) -> Result<(), SelectError> {
+    if quick_yes(cluster, partition, request) {
+        return Ok(());
+    }
+    names_exist(cluster, partition, request)?;
+    if request.min_nodes as usize > partition.nodes.len() {
+        return Err(SelectError::new(ErrorCode::InvalidNodeCount, ""));
+    }
+    let view = FreeView::of(cluster);
+    let mut shortages: BTreeMap<Shortage, usize> = BTreeMap::new();
+    let floor = fit::job_gres_floor(request);
+    let mut scratch = Vec::new();
+    for filter in node_filters(request) {
+        let mut nodes = Vec::new();
+        for index in partition.nodes.iter() {
+            let Some(facts) = view.facts.get(index.at()).filter(|facts| facts.node.configured) else { continue };
+            if filter.refuses_ever(facts).is_some() {
+                continue;
+            }
+            match fit::capacity(request, facts, view.total(index.at()), &floor, &mut scratch) {
+                Ok(_) => nodes.push(index.0),
+                Err(short) => *shortages.entry(short).or_default() += 1,
+            }
+        }
+        let empty = &mut |node: usize, out: &mut Vec<u64>| {
+            out.clear();
+            out.extend_from_slice(view.total(node));
+            true
+        };
+        if choose(&view, request, &nodes, empty).is_some() {
+            return Ok(());
+        }
+    }
+    let message = match shortages.iter().max_by_key(|(_, count)| **count).map(|(short, _)| *short) {
+        Some(Shortage::Cpus) => CPU_MESSAGE,
+        Some(Shortage::Memory) => MEMORY_MESSAGE,
+        _ => "",
+    };
+    Err(SelectError::new(ErrorCode::RequestedNodeConfigUnavailable, message))
+}
+
+/// Sure to fit: enough nodes each of which takes an even part. Spares the submission path the full test.
+fn quick_yes(cluster: &Cluster, partition: &Partition, request: &ResourceRequest) -> bool {
+    let plain = request.required_nodes.is_empty()
+        && request.excluded_nodes.is_empty()
+        && request.constraint.is_none()
+        && request.gres_per_job.is_empty()
+        && !request.contiguous;
+    if !plain {
+        return false;
+    }
+    let mut found = 0;
+    let (mut total, mut scratch) = (Vec::new(), Vec::new());
+    for index in partition.nodes.iter() {
+        let Some(node) = cluster.node(*index).filter(|node| node.configured) else { continue };
+        let facts = NodeFacts::of(*index, node);
+        facts.write_total(&mut total);
+        if fit::capacity(request, &facts, &total, &[], &mut scratch)
+            .is_ok_and(|capacity| u64::from(capacity) * u64::from(request.min_nodes) >= u64::from(request.placed_tasks()))
+        {
+            found += 1;
+            if found >= request.min_nodes {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// Nodes, features and GRES that the request names.
+fn names_exist(cluster: &Cluster, partition: &Partition, request: &ResourceRequest) -> Result<(), SelectError> {
+    let unknown = |name: &&String| !cluster.node_index.contains_key(name.as_str());
+    if request.required_nodes.iter().chain(&request.excluded_nodes).find(unknown).is_some() {
+        return Err(SelectError::new(ErrorCode::InvalidNodeName, ""));
+    }
+    let outside = |name: &&String| {
+        cluster.node_index.get(name.as_str()).is_some_and(|index| partition.nodes.binary_search(index).is_err())
+    };
+    if request.required_nodes.iter().find(outside).is_some() {
+        return Err(SelectError::new(ErrorCode::RequestedNodesNotInPartition, ""));
+    }
+    if let Some(constraint) = &request.constraint {
+        for name in constraint.feature_names() {
+            let known = |features: &[String]| features.iter().any(|f| f == name);
+            let exists = cluster.nodes.iter().any(|node| {
+                known(&node.config.features)
+                    || node.features.as_deref().is_some_and(known)
+                    || node.active_features.as_deref().is_some_and(known)
+            });
+            if !exists && !cluster.config.scheduling.parameters.ignore_constraint_validation {
+                return Err(SelectError::new(ErrorCode::InvalidFeature, ""));
+            }
+        }
+    }
+    for gres in request.gres_requests() {
+        let exists = cluster.nodes.iter().any(|node| {
+            node.gres.iter().any(|g| g.name == gres.name && (gres.type_name.is_none() || g.type_name == gres.type_name))
+        });
+        if !exists {
+            return Err(SelectError::new(ErrorCode::InvalidGres, ""));
+        }
+    }
+    Ok(())
+}
+
+/// What a partition's own rules say against starting a job in it now.
+#[must_use]
+pub fn partition_limits(cluster: &Cluster, job: &Job, partition: &Partition) -> Option<Reason> {
+    let config = &partition.config;
+    match config.state {
+        PartitionState::Down => return Some(Reason::PartitionDown),
+        PartitionState::Inactive => return Some(Reason::PartitionInactive),
+        PartitionState::Up | PartitionState::Drain => {}
+    }
+    if (config.root_only && job.request.uid != 0) || (config.req_resv && job.request.reservation.is_none()) {
+        return Some(Reason::PartitionConfig);
+    }
+    let listed = |list: &[String], name: &str| list.iter().any(|entry| entry == name);
+    // Deny lists are ignored when an allow list is set.
+    let account_out = match &config.allow_accounts {
+        Some(allowed) => !listed(allowed, &job.account),
+        None => listed(&config.deny_accounts, &job.account),
+    };
+    if account_out {
+        return Some(Reason::AccountNotAllowed);
+    }
+    let qos_out = match &config.allow_qos {
+        Some(allowed) => !listed(allowed, &job.qos),
+        None => listed(&config.deny_qos, &job.qos),
+    };
+    if qos_out {
+        return Some(Reason::QOSNotAllowed);
+    }
+    let request = &job.request;
+    let fewest = request.min_nodes.unwrap_or(1).max(1);
+    let too_many = fewest as usize > partition.nodes.len() || config.max_nodes.is_some_and(|max| fewest > max);
+    if too_many || request.max_nodes.is_some_and(|most| most < config.min_nodes) {
+        return Some(Reason::PartitionNodeLimit);
+    }
+    if crate::schedule::exceeds_time_limit(job, partition) {
+        return Some(Reason::PartitionTimeLimit);
+    }
+    let policy = PartitionPolicy::of(config, &cluster.config);
+    if policy.max_mem_per_node.is_some_and(|max| request.mem_per_node.is_some_and(|m| m.0 > max)) {
+        return Some(Reason::MaxMemPerLimit);
+    }
+    None
+}

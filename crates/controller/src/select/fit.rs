@@ -1,0 +1,241 @@
+//! How much of a job fits on one node, given what is available there.
+//!
+//! Works on slots (see [`super::inventory`]) only, so the same test serves the present and any time ahead. Invariant: what
+//! [`need`] yields is at most what was available.
+
+use sluice_model::gres::GresRequest;
+
+use super::inventory::{CPU_SLOT, GRES_SLOT, MEMORY_SLOT, NodeFacts};
+use super::policy::ConsumedUnit;
+use super::request::{MemoryRequest, ResourceRequest};
+
+/// What a job takes of one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// Position of the node.
+    pub node: u32,
+    /// Tasks.
+    pub tasks: u32,
+    /// Taken, by slot.
+    pub amounts: Vec<u64>,
+    /// Memory promised to the job, also where memory is not consumed.
+    pub memory: u64,
+}
+
+/// Why a node cannot take a part of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Shortage {
+    /// Sockets, cores, threads, local disk: never.
+    Geometry,
+    /// CPUs.
+    Cpus,
+    /// Memory.
+    Memory,
+    /// GRES.
+    Gres,
+    /// It is in use and the job wants all of it.
+    InUse,
+}
+
+/// Works out what `tasks` tasks, with `job_gres` units of each per-job GRES, need on a node. Gives the memory promised.
+///
+/// # Errors
+/// What is short.
+pub fn need(
+    request: &ResourceRequest,
+    facts: &NodeFacts<'_>,
+    available: &[u64],
+    tasks: u32,
+    job_gres: &[u64],
+    out: &mut Vec<u64>,
+) -> Result<u64, Shortage> {
+    out.clear();
+    out.resize(available.len(), 0);
+    let cpus_total = u64::from(facts.cpus);
+    if available[CPU_SLOT] == 0 || tasks > request.max_tasks_per_node {
+        return Err(Shortage::Cpus);
+    }
+    if request.whole_node && available[CPU_SLOT] < cpus_total {
+        return Err(Shortage::InUse);
+    }
+    let gpus = if request.wants_gres() { take_gres(request, facts, available, tasks, job_gres, out)? } else { 0 };
+    let cpus = cpus_needed(request, facts, tasks, gpus)?;
+    if cpus > available[CPU_SLOT] {
+        return Err(Shortage::Cpus);
+    }
+    out[CPU_SLOT] = cpus;
+    let memory = match request.memory {
+        MemoryRequest::WholeNode => facts.memory,
+        MemoryRequest::PerNode(m) => m,
+        // A whole-node job is not refused because its CPUs times the memory of each exceed the node.
+        MemoryRequest::PerCpu(m) if request.whole_node => {
+            let asked = u64::from(tasks).saturating_mul(u64::from(request.cpus_per_task)).saturating_mul(m);
+            if asked > facts.memory {
+                return Err(Shortage::Memory);
+            }
+            m.saturating_mul(cpus).min(facts.memory)
+        }
+        MemoryRequest::PerCpu(m) => m.saturating_mul(cpus),
+        MemoryRequest::PerGpu(m) => m.saturating_mul(gpus),
+    };
+    let limit = if request.track_memory { available[MEMORY_SLOT] } else { facts.memory };
+    if memory > limit {
+        return Err(Shortage::Memory);
+    }
+    if request.track_memory {
+        out[MEMORY_SLOT] = memory;
+    }
+    if request.whole_node {
+        out[GRES_SLOT..].copy_from_slice(&available[GRES_SLOT..]);
+    }
+    Ok(memory)
+}
+
+fn cpus_needed(request: &ResourceRequest, facts: &NodeFacts<'_>, tasks: u32, gpus: u64) -> Result<u64, Shortage> {
+    let [sockets, cores, threads] = request.geometry;
+    let too_small = sockets.is_some_and(|n| n > facts.sockets)
+        || cores.is_some_and(|n| n > facts.cores)
+        || threads.is_some_and(|n| n > facts.threads)
+        || request.tasks_per_socket.is_some_and(|n| tasks > n.saturating_mul(facts.sockets))
+        || request.tmp_disk_mib > facts.node.config.tmp_disk_mib;
+    if too_small {
+        return Err(Shortage::Geometry);
+    }
+    let used_threads = u64::from(threads.unwrap_or(facts.threads).clamp(1, facts.threads.max(1)));
+    let threads = u64::from(facts.threads.max(1));
+    let (tasks, cpus_per_task) = (u64::from(tasks), u64::from(request.cpus_per_task));
+    let own = if request.overcommit { 1 } else { tasks.saturating_mul(cpus_per_task) };
+    let cpus = own.max(u64::from(request.min_cpus_per_node)).max(gpus.saturating_mul(u64::from(request.cpus_per_gpu))).max(1);
+    let mut cores = cpus.div_ceil(used_threads);
+    if let Some(per_core) = request.tasks_per_core
+        && !request.overcommit
+    {
+        let spread = if per_core == 1 {
+            tasks.saturating_mul(cpus_per_task.div_ceil(used_threads))
+        } else {
+            tasks.div_ceil(u64::from(per_core))
+        };
+        cores = cores.max(spread);
+    }
+    let mut cpus = cores.saturating_mul(threads);
+    if request.unit == ConsumedUnit::Socket {
+        cpus = cpus.next_multiple_of(u64::from(facts.socket_cpus().max(1)));
+    }
+    if cpus > u64::from(facts.cpus) || request.max_cpus_per_node.is_some_and(|max| cpus > u64::from(max)) {
+        return Err(Shortage::Cpus);
+    }
+    Ok(if request.whole_node { u64::from(facts.cpus) } else { cpus })
+}
+
+/// Takes the GRES out of `available` into `out`: typed requests first, because untyped ones are served by any type.
+/// Gives the number of GPUs.
+fn take_gres(
+    request: &ResourceRequest,
+    facts: &NodeFacts<'_>,
+    available: &[u64],
+    tasks: u32,
+    job_gres: &[u64],
+    out: &mut [u64],
+) -> Result<u64, Shortage> {
+    let mut gpus = 0;
+    for typed in [true, false] {
+        let per_node = request.gres_per_node.iter().map(|gres| (gres, gres.count));
+        let per_task = request.gres_per_task.iter().map(|gres| (gres, gres.count.saturating_mul(u64::from(tasks))));
+        let per_job = request.gres_per_job.iter().zip(job_gres).map(|(gres, count)| (gres, *count));
+        for (gres, count) in per_node.chain(per_task).chain(per_job) {
+            if gres.type_name.is_some() != typed {
+                continue;
+            }
+            take_one_gres(facts, available, gres, count, out)?;
+            if gres.name == "gpu" {
+                gpus += count;
+            }
+        }
+    }
+    Ok(gpus)
+}
+
+fn serves(entry: &crate::cluster::GresState, gres: &GresRequest) -> bool {
+    entry.name == gres.name && (gres.type_name.is_none() || entry.type_name == gres.type_name)
+}
+
+fn take_one_gres(
+    facts: &NodeFacts<'_>,
+    available: &[u64],
+    gres: &GresRequest,
+    count: u64,
+    out: &mut [u64],
+) -> Result<(), Shortage> {
+    let entries = || facts.node.gres.iter().enumerate().filter(|(_, entry)| serves(entry, gres));
+    let left_in = |out: &[u64], entry: usize| available[GRES_SLOT + entry].saturating_sub(out[GRES_SLOT + entry]);
+    if entries().any(|(entry, _)| facts.node.config.gres.get(entry).is_some_and(|g| g.no_consume)) {
+        let there: u64 = entries().map(|(_, entry)| entry.count).sum();
+        return if there >= count { Ok(()) } else { Err(Shortage::Gres) };
+    }
+    // One entry that holds them all, the fullest such, before several.
+    let one = entries()
+        .map(|(entry, _)| (left_in(out, entry), entry))
+        .filter(|(left, _)| *left >= count)
+        .min();
+    if let Some((_, entry)) = one {
+        out[GRES_SLOT + entry] += count;
+        return Ok(());
+    }
+    let mut missing = count;
+    for (entry, _) in entries() {
+        let given = left_in(out, entry).min(missing);
+        out[GRES_SLOT + entry] += given;
+        missing -= given;
+    }
+    if missing == 0 { Ok(()) } else { Err(Shortage::Gres) }
+}
+
+/// Units of a GRES available on a node.
+#[must_use]
+pub fn available_gres(facts: &NodeFacts<'_>, available: &[u64], gres: &GresRequest) -> u64 {
+    facts
+        .node
+        .gres
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| serves(entry, gres))
+        .map(|(entry, _)| available[GRES_SLOT + entry])
+        .sum()
+}
+
+/// The least of each per-job GRES that a node has to give for the node to be of use.
+#[must_use]
+pub fn job_gres_floor(request: &ResourceRequest) -> Vec<u64> {
+    let floor = |gres: &GresRequest| if request.max_nodes == 1 { gres.count } else { gres.count.min(1) };
+    request.gres_per_job.iter().map(floor).collect()
+}
+
+/// Most tasks that fit; 0 = the node is of no use. `floor` is [`job_gres_floor`].
+///
+/// # Errors
+/// What is short for even the fewest tasks.
+pub fn capacity(
+    request: &ResourceRequest,
+    facts: &NodeFacts<'_>,
+    available: &[u64],
+    floor: &[u64],
+    scratch: &mut Vec<u64>,
+) -> Result<u32, Shortage> {
+    let mut fits = request.fewest_tasks_on_a_node();
+    need(request, facts, available, fits, floor, scratch)?;
+    let others = request.min_nodes.saturating_sub(1).saturating_mul(request.min_tasks_per_node);
+    let most = request.placed_tasks().saturating_sub(others).min(request.max_tasks_per_node).max(fits);
+    if most == fits || need(request, facts, available, most, floor, scratch).is_ok() {
+        return Ok(most);
+    }
+    let mut too_many = most;
+    while too_many - fits > 1 {
+        let middle = fits + (too_many - fits) / 2;
+        if need(request, facts, available, middle, floor, scratch).is_ok() {
+            fits = middle;
+        } else {
+            too_many = middle;
+        }
+    }
+    Ok(fits)
+}
