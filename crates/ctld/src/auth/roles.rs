@@ -1,0 +1,154 @@
+//! Roles as in Slurm: administrator, operator, user. The one place that answers "may this caller do that".
+//!
+//! root and SlurmUser are administrators. Others get their role from accounting (`AdminLevel`), which hands its list over when
+//! it has loaded; until then they are users. Source: `sacctmgr` (AdminLevel), `slurm.conf` (SlurmUser).
+
+use std::collections::HashMap;
+
+use parking_lot::RwLock;
+
+use super::{Identity, IdentitySource};
+
+/// What a caller may do at all; ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Acts on what is theirs.
+    User,
+    /// Acts on every job and reservation.
+    Operator,
+    /// Acts on everything.
+    Administrator,
+}
+
+/// The cluster's roles. Shared; the list from accounting may be replaced at any time.
+#[derive(Debug)]
+pub struct Roles {
+    slurm_user_uid: u32,
+    levels: RwLock<HashMap<u32, Role>>,
+}
+
+impl Roles {
+    /// Roles of a cluster whose SlurmUser has this uid; nobody else is more than a user yet.
+    #[must_use]
+    pub fn new(slurm_user_uid: u32) -> Roles {
+        Roles {
+            slurm_user_uid,
+            levels: RwLock::new(HashMap::new()),
+        }
+    }
+
+    /// Replaces what accounting says, by uid.
+    pub fn set_admin_levels(&self, levels: HashMap<u32, Role>) {
+        *self.levels.write() = levels;
+    }
+
+    /// The caller's role. An agent speaks for its node and is a mere user in everything else.
+    #[must_use]
+    pub fn role_of(&self, identity: &Identity) -> Role {
+        match identity.source {
+            IdentitySource::Agent(_) => Role::User,
+            IdentitySource::Local { .. } | IdentitySource::Token => self.role_of_uid(identity.uid),
+        }
+    }
+
+    fn role_of_uid(&self, uid: u32) -> Role {
+        if uid == 0 || uid == self.slurm_user_uid {
+            return Role::Administrator;
+        }
+        self.levels.read().get(&uid).copied().unwrap_or(Role::User)
+    }
+
+    /// May change nodes, partitions and the daemon itself.
+    #[must_use]
+    pub fn is_administrator(&self, identity: &Identity) -> bool {
+        self.role_of(identity) >= Role::Administrator
+    }
+
+    /// May act on what belongs to others: operator or administrator.
+    #[must_use]
+    pub fn is_privileged(&self, identity: &Identity) -> bool {
+        self.role_of(identity) >= Role::Operator
+    }
+
+    /// May change, signal, hold or requeue a job of the user `owner_uid`.
+    #[must_use]
+    pub fn may_act_on_job(&self, identity: &Identity, owner_uid: u32) -> bool {
+        let owns = identity.uid == owner_uid && identity.agent_node().is_none();
+        owns || self.is_privileged(identity)
+    }
+
+    /// May get a token in the name of `uid`: one's own, or anybody's for an administrator.
+    #[must_use]
+    pub fn may_get_token_for(&self, identity: &Identity, uid: u32) -> bool {
+        (identity.uid == uid && identity.agent_node().is_none()) || self.is_administrator(identity)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(uid: u32, source: IdentitySource) -> Identity {
+        Identity {
+            uid,
+            gid: None,
+            user_name: uid.to_string(),
+            source,
+        }
+    }
+
+    #[test]
+    fn who_may_act_on_whose_job() {
+        let roles = Roles::new(64030);
+        roles.set_admin_levels(HashMap::from([
+            (50, Role::Operator),
+            (60, Role::Administrator),
+        ]));
+        let token = |uid| caller(uid, IdentitySource::Token);
+        // (caller, role, own job of uid 1000, administrator)
+        for (uid, role, acts) in [
+            (0, Role::Administrator, true),
+            (64030, Role::Administrator, true),
+            (60, Role::Administrator, true),
+            (50, Role::Operator, true),
+            (1000, Role::User, true),
+            (1001, Role::User, false),
+        ] {
+            assert_eq!(roles.role_of(&token(uid)), role, "uid {uid}");
+            assert_eq!(roles.may_act_on_job(&token(uid), 1000), acts, "uid {uid}");
+            assert_eq!(
+                roles.is_administrator(&token(uid)),
+                role == Role::Administrator,
+                "uid {uid}"
+            );
+            assert_eq!(
+                roles.may_get_token_for(&token(uid), 1000),
+                acts && uid != 50,
+                "uid {uid}"
+            );
+        }
+        assert!(!roles.is_privileged(&token(1000)));
+        assert!(roles.is_privileged(&caller(0, IdentitySource::Local { pid: None })));
+    }
+
+    #[test]
+    fn an_agent_has_no_rights_over_jobs_even_as_root() {
+        let roles = Roles::new(64030);
+        let agent = caller(0, IdentitySource::Agent("n1".to_owned()));
+        assert_eq!(roles.role_of(&agent), Role::User);
+        assert!(!roles.may_act_on_job(&agent, 0));
+        assert!(!roles.may_act_on_job(&agent, 1000));
+        assert!(!roles.may_get_token_for(&agent, 0));
+    }
+
+    #[test]
+    fn a_new_list_replaces_the_old() {
+        let roles = Roles::new(0);
+        roles.set_admin_levels(HashMap::from([(50, Role::Operator)]));
+        roles.set_admin_levels(HashMap::new());
+        assert_eq!(
+            roles.role_of(&caller(50, IdentitySource::Token)),
+            Role::User
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! The planner's thread: takes a snapshot, plans, hands the plan in as one command, and sleeps until something may have changed.
+//!
+//! A submission or the end of a job wakes it at once; there is no fixed delay. While it plans, further wake-ups are remembered,
+//! so nothing is missed and nothing is planned twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use sluice_controller::command::plan::{PlanOutcome, carry_out};
+use sluice_controller::schedule::{self, PlanOptions};
+
+use super::{CoreError, CoreHandle, now};
+
+/// Longest sleep between two passes while jobs wait.
+const IDLE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Default)]
+struct WakeState {
+    wanted: bool,
+    stopping: bool,
+}
+
+/// Wakes the planner.
+#[derive(Debug, Clone, Default)]
+pub struct PlannerWake {
+    state: Arc<(Mutex<WakeState>, Condvar)>,
+}
+
+impl PlannerWake {
+    /// Something changed.
+    pub fn wake(&self) {
+        self.state.0.lock().wanted = true;
+        self.state.1.notify_one();
+    }
+
+    /// Ends the thread.
+    pub fn stop(&self) {
+        self.state.0.lock().stopping = true;
+        self.state.1.notify_one();
+    }
+
+    /// Waits for a wake-up or the time-out; false = stop.
+    fn wait(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        let mut state = self.state.0.lock();
+        while !state.wanted && !state.stopping {
+            if self.state.1.wait_until(&mut state, deadline).timed_out() {
+                break;
+            }
+        }
+        state.wanted = false;
+        !state.stopping
+    }
+}
+
+/// Counters of the scheduler, for `sdiag` and the watchdog.
+#[derive(Debug, Default)]
+pub struct PlannerStatistics {
+    /// Passes.
+    pub passes: AtomicU64,
+    /// Microseconds of the last pass.
+    pub last_us: AtomicU64,
+    /// Microseconds of the longest pass.
+    pub max_us: AtomicU64,
+    /// Jobs started.
+    pub started: AtomicU64,
+    /// Placements that no longer fitted.
+    pub rejected: AtomicU64,
+    /// When the last pass ended, seconds.
+    pub last_time: std::sync::atomic::AtomicI64,
+}
+
+/// Runs until told to stop. Call it on a thread of its own.
+pub fn run(core: &CoreHandle, wake: &PlannerWake, statistics: &PlannerStatistics) {
+    let mut sleep = Duration::ZERO;
+    loop {
+        if !wake.wait(sleep) {
+            return;
+        }
+        let snapshot = core.snapshot();
+        let began = Instant::now();
+        let plan = schedule::plan(&snapshot, now(), PlanOptions::default());
+        let spent_us = began.elapsed().as_micros() as u64;
+        statistics.passes.fetch_add(1, Ordering::Relaxed);
+        statistics.last_us.store(spent_us, Ordering::Relaxed);
+        statistics.max_us.fetch_max(spent_us, Ordering::Relaxed);
+        statistics.last_time.store(now().0, Ordering::Relaxed);
+        let next = plan.next_wakeup;
+        drop(snapshot);
+        let nothing = plan.starts.is_empty()
+            && plan.notes.is_empty()
+            && plan.impossible.is_empty()
+            && plan.missed_deadline.is_empty();
+        if !nothing {
+            match core.run_blocking(move |transaction| Ok(carry_out(transaction, plan))) {
+                Ok(PlanOutcome { started, rejected }) => {
+                    statistics.started.fetch_add(started as u64, Ordering::Relaxed);
+                    statistics.rejected.fetch_add(rejected as u64, Ordering::Relaxed);
+                }
+                Err(CoreError::Stopped) => return,
+                Err(error) => tracing::error!("a plan was refused as a whole: {error}"),
+            }
+        }
+        sleep = next.map_or(IDLE, |time| Duration::from_secs(time.since(now()).clamp(0, 30) as u64).min(IDLE));
+        // A wake-up time that is already past would spin.
+        sleep = sleep.max(Duration::from_millis(200));
+    }
+}

@@ -1,0 +1,192 @@
+//! The one writer: owns the live state and the journal.
+//!
+//! It takes commands in batches: each is decided and applied at once, their entries share one fsync, and only then is the state
+//! published, are effects carried out and callers answered. If the journal fails, nobody is answered and the daemon ends.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use sluice_controller::Cluster;
+use sluice_controller::effect::Effect;
+use sluice_controller::transaction::JournalEntry;
+use tokio::sync::{mpsc, watch};
+
+use super::handle::{CoreHandle, Message, QUEUE_MAX};
+use super::planner::PlannerWake;
+use super::{Sessions, Watchers, checkpoint, now, now_ms};
+use crate::journal::{EventJournal, JournalError};
+
+/// Commands that share one fsync.
+const BATCH_MAX: usize = 512;
+
+/// Journal entries between two checkpoints.
+const CHECKPOINT_ENTRIES: u64 = 20_000;
+
+/// What effects reach.
+pub struct Outputs {
+    /// Agents.
+    pub sessions: Arc<Sessions>,
+    /// Watchers of jobs.
+    pub watchers: Arc<Watchers>,
+    /// The planner.
+    pub planner: PlannerWake,
+    /// Mail program and its arguments are run here.
+    pub mail: mpsc::UnboundedSender<(String, String)>,
+}
+
+/// The writer's parts.
+pub struct Writer {
+    cluster: Cluster,
+    journal: EventJournal<JournalEntry>,
+    queue: mpsc::Receiver<Message>,
+    handle: CoreHandle,
+    outputs: Outputs,
+    since_checkpoint: u64,
+    checkpoint_running: bool,
+    failed: watch::Sender<Option<String>>,
+}
+
+impl Writer {
+    /// Prepares the writer; [`Self::run`] runs it on a thread of its own. `failed` tells when the journal gives up.
+    #[must_use]
+    pub fn new(
+        cluster: Cluster,
+        journal: EventJournal<JournalEntry>,
+        outputs: Outputs,
+        failed: watch::Sender<Option<String>>,
+    ) -> (Self, CoreHandle) {
+        let (sender, queue) = mpsc::channel(QUEUE_MAX);
+        let handle =
+            CoreHandle { queue: sender, snapshot: Arc::new(RwLock::new(Arc::new(cluster.clone()))) };
+        let writer = Self {
+            cluster,
+            journal,
+            queue,
+            handle: handle.clone(),
+            outputs,
+            since_checkpoint: 0,
+            checkpoint_running: false,
+            failed,
+        };
+        (writer, handle)
+    }
+
+    /// Works until it is told to stop or the journal fails.
+    pub fn run(mut self, runtime: &tokio::runtime::Handle) {
+        while let Some(first) = self.queue.blocking_recv() {
+            let mut batch = vec![first];
+            while batch.len() < BATCH_MAX {
+                match self.queue.try_recv() {
+                    Ok(message) => batch.push(message),
+                    Err(_) => break,
+                }
+            }
+            match self.work(batch) {
+                Ok(None) => self.checkpoint_if_due(runtime),
+                Ok(Some(stopped)) => {
+                    self.last_checkpoint();
+                    let _ = stopped.send(());
+                    return;
+                }
+                Err(error) => {
+                    tracing::error!("journal failed, the controller ends: {error}");
+                    let _ = self.failed.send(Some(error.to_string()));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn work(
+        &mut self,
+        batch: Vec<Message>,
+    ) -> Result<Option<tokio::sync::oneshot::Sender<()>>, JournalError> {
+        let mut finished = Vec::with_capacity(batch.len());
+        let mut stop = None;
+        let mut appended = false;
+        let time = now();
+        let time_ms = now_ms();
+        for message in batch {
+            match message {
+                Message::Work(work) => {
+                    let done = (work.run)(&mut self.cluster, time);
+                    if let Some(entry) = done.entry {
+                        self.journal.append(time_ms, &[entry])?;
+                        self.since_checkpoint += 1;
+                        appended = true;
+                    }
+                    finished.push((done.effects, done.answer));
+                }
+                Message::CheckpointWritten(oldest) => {
+                    self.checkpoint_running = false;
+                    if let Err(error) = self.journal.prune(oldest) {
+                        tracing::warn!("old journal segments could not be removed: {error}");
+                    }
+                }
+                Message::Stop(sender) => stop = Some(sender),
+            }
+        }
+        if appended {
+            self.journal.sync()?;
+        }
+        *self.handle.snapshot.write() = Arc::new(self.cluster.clone());
+        for (effects, answer) in finished {
+            for effect in effects {
+                self.carry_out(effect);
+            }
+            answer();
+        }
+        Ok(stop)
+    }
+
+    fn carry_out(&self, effect: Effect) {
+        match effect {
+            Effect::Order { node, order } => self.outputs.sessions.send(&node, *order),
+            Effect::WakePlanner => self.outputs.planner.wake(),
+            Effect::JobChanged { job } => {
+                let key = self.cluster.job(job).map_or(job, |record| record.array_job_id());
+                self.outputs.watchers.changed(key);
+            }
+            Effect::Mail { to, subject } => {
+                let _ = self.outputs.mail.send((to, subject));
+            }
+            Effect::ConfigChanged => self.outputs.sessions.config_changed(self.cluster.config_version),
+        }
+    }
+
+    fn checkpoint_if_due(&mut self, runtime: &tokio::runtime::Handle) {
+        if self.since_checkpoint < CHECKPOINT_ENTRIES || self.checkpoint_running {
+            return;
+        }
+        self.since_checkpoint = 0;
+        self.checkpoint_running = true;
+        let (store, position, version) =
+            (self.journal.checkpoints(), self.journal.durable(), self.journal.state_version());
+        let (cluster, handle) = (self.cluster.clone(), self.handle.clone());
+        runtime.spawn(async move {
+            let written =
+                tokio::task::spawn_blocking(move || checkpoint::write(&store, position, version, &cluster)).await;
+            match written {
+                Ok(Ok(oldest)) => handle.checkpoint_written(oldest).await,
+                Ok(Err(error)) => {
+                    tracing::error!("checkpoint not written, the journal is kept instead: {error}");
+                    handle.checkpoint_written(crate::journal::Position::ZERO).await;
+                }
+                Err(error) => tracing::error!("checkpoint task ended: {error}"),
+            }
+        });
+    }
+
+    fn last_checkpoint(&mut self) {
+        let (store, position, version) =
+            (self.journal.checkpoints(), self.journal.durable(), self.journal.state_version());
+        match checkpoint::write(&store, position, version, &self.cluster) {
+            Ok(oldest) => {
+                if let Err(error) = self.journal.prune(oldest) {
+                    tracing::warn!("old journal segments could not be removed: {error}");
+                }
+            }
+            Err(error) => tracing::warn!("no checkpoint at the end, the journal has everything: {error}"),
+        }
+    }
+}

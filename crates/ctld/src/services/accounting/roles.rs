@@ -1,0 +1,64 @@
+//! Rights that accounting gives (AdminLevel), brought to the one place that answers "may this caller do that".
+//!
+//! Only here are login names of the database turned into uids of this host. A name that this host does not know has no rights
+//! here. While the database is away the last list stays in force.
+//! Source: `sacctmgr(1)`, AdminLevel.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice_accounting::AccountingError;
+use sluice_model::accounting::AdminLevel;
+use tokio::sync::watch;
+
+use super::super::Shared;
+use crate::auth::Role;
+
+/// Time between two looks: another controller may change rights in a database that is shared.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Time between two looks until the first one succeeds.
+const FIRST_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Reads the rights of all users once.
+///
+/// # Errors
+/// When the database cannot be read; the list in force stays.
+pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
+    let mut levels = HashMap::new();
+    for user in shared.store.users().await? {
+        let role = match user.admin_level {
+            AdminLevel::None => continue,
+            AdminLevel::Operator => Role::Operator,
+            AdminLevel::Administrator => Role::Administrator,
+        };
+        match shared.users.find_name(&user.name).await {
+            Ok(Some(record)) => {
+                levels.insert(record.uid, role);
+            }
+            Ok(None) => tracing::debug!(user = user.name, "has rights in accounting and no account on this host"),
+            Err(error) => tracing::warn!("rights of user {} are not in force: {error}", user.name),
+        }
+    }
+    shared.roles.set_admin_levels(levels);
+    Ok(())
+}
+
+/// Keeps the rights current until `shutdown` becomes true. Ends at once when there is no accounting.
+pub async fn keep_current(shared: Arc<Shared>, mut shutdown: watch::Receiver<bool>) {
+    if !shared.store.is_enabled() {
+        return;
+    }
+    let mut interval = FIRST_INTERVAL;
+    loop {
+        match load(&shared).await {
+            Ok(()) => interval = INTERVAL,
+            Err(error) => tracing::debug!("rights of users not read: {error}"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            _ = shutdown.changed() => return,
+        }
+    }
+}

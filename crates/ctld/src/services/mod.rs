@@ -1,0 +1,69 @@
+//! The gRPC services. Each handler finds out who asks, turns the request into an engine command or a read of the snapshot, and
+//! the answer into a message. No decision is made here, and nothing here waits for anything but the writer.
+
+pub mod accounting;
+pub mod admin;
+pub mod agents;
+pub mod scheduler;
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use sluice_accounting::{AccountingStore, FeedStatus};
+use sluice_config::ConfigBundle;
+use sluice_controller::command::Caller;
+use sluice_model::time::UnixSeconds;
+use tokio::sync::watch;
+
+use crate::auth::{Identity, Roles, TokenKey, UserDirectory};
+use crate::core::planner::PlannerStatistics;
+use crate::core::{CoreHandle, Sessions, Watchers};
+use crate::logging::LogHandle;
+
+/// What all services share.
+pub struct Shared {
+    /// The writer and its snapshots.
+    pub core: CoreHandle,
+    /// Agents.
+    pub sessions: Arc<Sessions>,
+    /// Watchers of jobs.
+    pub watchers: Arc<Watchers>,
+    /// Users of this machine.
+    pub users: UserDirectory,
+    /// Who may do what.
+    pub roles: Arc<Roles>,
+    /// Cluster key.
+    pub key: Arc<TokenKey>,
+    /// Database.
+    pub store: AccountingStore,
+    /// State of the feed; `None` = no accounting.
+    pub feed: Option<watch::Receiver<FeedStatus>>,
+    /// Files of the configuration in force.
+    pub bundle: RwLock<Arc<ConfigBundle>>,
+    /// Path of the configuration, for `reconfigure`.
+    pub conf_file: std::path::PathBuf,
+    /// Scheduler counters.
+    pub statistics: Arc<PlannerStatistics>,
+    /// When the daemon started.
+    pub started: UnixSeconds,
+    /// Host it runs on.
+    pub hostname: String,
+    /// Log level.
+    pub log: Option<LogHandle>,
+    /// Set to true to end the daemon.
+    pub shutdown: watch::Sender<bool>,
+}
+
+impl Shared {
+    /// The caller as the engine knows callers.
+    #[must_use]
+    pub fn caller(&self, identity: &Identity) -> Caller {
+        Caller { uid: identity.uid, privileged: self.roles.is_privileged(identity) }
+    }
+
+    /// Name of a user, or the number as text.
+    #[must_use]
+    pub fn user_name(&self, uid: u32) -> Option<String> {
+        self.users.by_uid(uid).ok().flatten().map(|user| user.name)
+    }
+}

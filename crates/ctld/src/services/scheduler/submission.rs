@@ -1,0 +1,135 @@
+//! A submission's way in: who it runs as, script and environment into blobs, limits on sizes, `--test-only`.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use sluice_controller::cluster::BlobId;
+use sluice_controller::cluster::blob::pack_environment;
+use sluice_controller::command::submit::{Submission, prepare, submit as submit_command};
+use sluice_controller::event::{self, Event};
+use sluice_controller::schedule::{self, PlanOptions};
+use sluice_model::error_code::ErrorCode;
+use sluice_model::hostlist::collapse_hostlist;
+use sluice_model::job::JobDescription;
+use sluice_proto::status_from;
+use sluice_proto::v1::{SubmitReply, SubmitRequest, SubmitTest};
+use tonic::Status;
+
+use super::super::Shared;
+use super::required;
+use crate::auth::Identity;
+use crate::core::handle::rejection_status;
+use crate::core::now;
+
+fn blob(bytes: Vec<u8>) -> (BlobId, Arc<Vec<u8>>) {
+    (BlobId(Sha256::digest(&bytes).into()), Arc::new(bytes))
+}
+
+/// Takes a submission.
+pub(super) async fn submit(
+    shared: &Arc<Shared>,
+    identity: Identity,
+    request: SubmitRequest,
+) -> Result<SubmitReply, Status> {
+    let mut description = JobDescription::try_from(required(request.job, "job")?)?;
+    let cluster = shared.core.snapshot();
+    let max_script = cluster.config.scheduling.parameters.max_script_size_bytes;
+    let script = description.script.take();
+    if script.as_ref().is_some_and(|text| text.len() as u64 > max_script) {
+        return Err(status_from(
+            ErrorCode::PathnameTooLong,
+            format!("the batch script is larger than max_script_size ({max_script} bytes)"),
+        ));
+    }
+    if description.batch && script.as_ref().is_none_or(Vec::is_empty) {
+        return Err(status_from(ErrorCode::ScriptMissing, ""));
+    }
+    let caller = shared.caller(&identity);
+    // Only root and SlurmUser may name another user; everybody else is who he is.
+    let names_other = description.uid != identity.uid && description.uid != u32::MAX;
+    let uid = if caller.privileged && names_other { description.uid } else { identity.uid };
+    if names_other && !caller.privileged {
+        return Err(status_from(ErrorCode::AccessDenied, ""));
+    }
+    let user = shared
+        .users
+        .find_uid(uid)
+        .await
+        .map_err(|error| Status::unavailable(error.to_string()))?
+        .ok_or_else(|| status_from(ErrorCode::InvalidUserId, format!("user id {uid} is not known on this host")))?;
+    let groups = shared.users.find_groups(&user).await.map_err(|error| Status::unavailable(error.to_string()))?;
+    description.uid = uid;
+    let gid_allowed = caller.privileged || groups.contains(&description.gid) || user.gid == description.gid;
+    if !gid_allowed || description.gid == u32::MAX {
+        description.gid = user.gid;
+    }
+    let gid = description.gid;
+    let (group_name, group_names) = tokio::task::spawn_blocking(move || {
+        let name = |gid: u32| {
+            nix::unistd::Group::from_gid(nix::unistd::Gid::from_raw(gid)).ok().flatten().map(|group| group.name)
+        };
+        let own = name(gid).unwrap_or_else(|| gid.to_string());
+        (own, groups.into_iter().filter_map(name).collect::<Vec<_>>())
+    })
+    .await
+    .map_err(|error| Status::internal(error.to_string()))?;
+    let environment = std::mem::take(&mut description.environment);
+    let submission = Submission {
+        script: script.map(blob),
+        environment: (!environment.is_empty()).then(|| blob(pack_environment(&environment))),
+        description,
+        user_name: user.name,
+        group_name,
+        group_names,
+        default_account: None,
+        caller,
+    };
+    if request.test_only {
+        return tokio::task::spawn_blocking(move || test(&cluster, &submission))
+            .await
+            .map_err(|error| Status::internal(error.to_string()))?;
+    }
+    let submitted = shared.core.run(move |transaction| submit_command(transaction, submission)).await?;
+    Ok(SubmitReply {
+        job_id: submitted.job_id.0,
+        existing: submitted.existing,
+        warnings: submitted.warnings,
+        user_message: None,
+        test: None,
+    })
+}
+
+/// `--test-only`: plans with the job in a copy of the state.
+fn test(cluster: &sluice_controller::Cluster, submission: &Submission) -> Result<SubmitReply, Status> {
+    let time = now();
+    let job = prepare(cluster, submission, time).map_err(|rejection| rejection_status(&rejection))?;
+    let id = job.id;
+    let mut copy = cluster.clone();
+    event::apply(&mut copy, &Event::JobSubmitted { job: Box::new(job.clone()) });
+    let plan = schedule::plan(&copy, time, PlanOptions::default());
+    let test = match plan.starts.iter().find(|start| start.job == id) {
+        Some(start) => SubmitTest {
+            start_time: time.0,
+            nodes: collapse_hostlist(start.allocation.node_names()),
+            partition: start.partition.clone(),
+            cpus: start.allocation.cpu_count(),
+        },
+        None => {
+            let note = plan.notes.iter().find(|(job, _)| *job == id).map(|(_, note)| note);
+            let info = sluice_controller::view::job_info(&copy, &job, time);
+            SubmitTest {
+                start_time: note.and_then(|n| n.expected_start).map_or(0, |start| start.0),
+                nodes: note.and_then(|n| n.planned_nodes.clone()).unwrap_or_default(),
+                partition: job.partition.clone(),
+                cpus: info.num_cpus,
+            }
+        }
+    };
+    Ok(SubmitReply {
+        job_id: id.0,
+        existing: false,
+        warnings: Vec::new(),
+        user_message: None,
+        test: Some(test),
+    })
+}
