@@ -81,7 +81,7 @@ pub struct GresError {
 /// Reads a request list as of `--gres`; `none` and an empty text give an empty list. `gres/gpu:2` and `gpu:h100=2` are accepted.
 ///
 /// # Errors
-/// An item that is not of the form name[:type][:count].
+/// An item that is not of the form `name[:type][:count]`.
 pub fn parse_gres_list(text: &str) -> Result<Vec<GresRequest>, GresError> {
     Ok(parse_node_gres(text)?
         .into_iter()

@@ -2,7 +2,7 @@
 //!
 //! No clock is read here: `now` and the time zone are arguments. Units: `UnixSeconds` are seconds, time limits are minutes (seconds
 //! round up). Invariant: what a `format_*` function prints, the matching `parse_*` reads back. Points in time are in
-//! [`point`](self::point). Source: `sbatch(1)` (--time, --begin), `squeue(1)`, `sacct(1)`.
+//! [`point`]. Source: `sbatch(1)` (--time, --begin), `squeue(1)`, `sacct(1)`.
 
 pub mod point;
 

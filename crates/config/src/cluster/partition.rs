@@ -15,9 +15,9 @@ use sluice_model::tres::TresKind;
 pub enum OverSubscribe {
     /// NO.
     No,
-    /// YES[:n]: up to n jobs per resource when they ask for it.
+    /// `YES[:n]`: up to n jobs per resource when they ask for it.
     Yes(u16),
-    /// FORCE[:n].
+    /// `FORCE[:n]`.
     Force(u16),
     /// EXCLUSIVE: the old spelling of Exclusive=NODE.
     Exclusive,
