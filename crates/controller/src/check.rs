@@ -3,20 +3,22 @@
 //! For tests, the simulator and debug runs of the controller; never changes anything. Times in seconds, memory in MiB.
 //! Invariant: an empty list means that every rule below held.
 
-use std::cmp::Reverse;
+mod heads;
+mod recount;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_model::ids::JobId;
-use sluice_model::reason::Reason;
 use sluice_model::state::JobState;
 use sluice_model::time::UnixSeconds;
 
-use crate::cluster::{Allocation, Cluster, GresState, Job, NodeAllocation, NodePhase, Partition};
+use crate::cluster::{Allocation, Cluster, GresState, NodeAllocation, NodePhase};
 use crate::plan::{Plan, PlannedStart};
-use crate::schedule::{expected_end, limit_secs, time_limit_of};
-use crate::select::inventory::{FreeView, amounts_of};
+use crate::schedule::time_limit_of;
 use crate::select::request::gpu_count;
-use crate::select::{MemoryRequest, ResourceRequest, choose, node_filters};
+use crate::select::{MemoryRequest, ResourceRequest};
+
+pub use recount::recount;
 
 /// A rule that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -124,11 +126,20 @@ pub fn check_plan(cluster: &Cluster, plan: &Plan, now: UnixSeconds) -> Vec<Viola
     let mut violations = Vec::new();
     let mut taken: BTreeMap<String, Taken> = BTreeMap::new();
     for id in &cluster.holding {
-        let Some(job) = cluster.jobs.get(id) else { continue };
+        let Some(job) = cluster.jobs.get(id) else {
+            continue;
+        };
         if let Some(allocation) = &job.allocation {
             let who = format!("running job {id}");
             let track = cluster.config.scheduling.select.memory;
-            add_allocation(cluster, &mut taken, allocation, &who, track, &mut violations);
+            add_allocation(
+                cluster,
+                &mut taken,
+                allocation,
+                &who,
+                track,
+                &mut violations,
+            );
         }
     }
     for start in &plan.starts {
@@ -137,14 +148,21 @@ pub fn check_plan(cluster: &Cluster, plan: &Plan, now: UnixSeconds) -> Vec<Viola
             None => format!("job {}", start.job),
         };
         let track = check_start(cluster, start, &who, &mut violations);
-        add_allocation(cluster, &mut taken, &start.allocation, &who, track, &mut violations);
+        add_allocation(
+            cluster,
+            &mut taken,
+            &start.allocation,
+            &who,
+            track,
+            &mut violations,
+        );
     }
     for (name, taken) in &taken {
         check_amounts(cluster, name, taken, &mut violations);
     }
     check_duplicates(plan, &mut violations);
     check_throttles(cluster, plan, &mut violations);
-    check_heads(cluster, plan, now, &mut violations);
+    heads::check_heads(cluster, plan, now, &mut violations);
     violations
 }
 
@@ -156,18 +174,30 @@ fn add_allocation(
     track_memory: bool,
     violations: &mut Vec<Violation>,
 ) {
-    for part in allocation.nodes.iter().filter(|part| part.phase != NodePhase::Released) {
+    for part in allocation
+        .nodes
+        .iter()
+        .filter(|part| part.phase != NodePhase::Released)
+    {
         let cpus = cluster.node(part.node).map_or(0, |node| node.cpu_count());
         let entry = taken.entry(part.name.clone()).or_default();
         if entry.whole || (allocation.whole_nodes && entry.jobs > 0) {
             let why = "a job has the whole node";
-            violations.push(Violation::Node { node: part.name.clone(), who: who.to_owned(), why });
+            violations.push(Violation::Node {
+                node: part.name.clone(),
+                who: who.to_owned(),
+                why,
+            });
         }
         entry.jobs += 1;
         entry.whole |= allocation.whole_nodes;
         for cpu in &part.cpu_ids {
             if *cpu >= cpus || !entry.cpus.insert(*cpu) {
-                violations.push(Violation::Cpu { node: part.name.clone(), cpu: *cpu, who: who.to_owned() });
+                violations.push(Violation::Cpu {
+                    node: part.name.clone(),
+                    cpu: *cpu,
+                    who: who.to_owned(),
+                });
             }
         }
         if track_memory {
@@ -175,10 +205,14 @@ fn add_allocation(
         }
         for given in &part.gres {
             if given.indices.is_empty() {
-                *entry.counted.entry((given.name.clone(), given.type_name.clone())).or_default() += given.count;
+                *entry
+                    .counted
+                    .entry((given.name.clone(), given.type_name.clone()))
+                    .or_default() += given.count;
             }
             for index in &given.indices {
-                let known = device_type(cluster, part, &given.name, *index).is_some_and(|t| t == given.type_name);
+                let known = device_type(cluster, part, &given.name, *index)
+                    .is_some_and(|t| t == given.type_name);
                 if !known || !entry.devices.insert((given.name.clone(), *index)) {
                     violations.push(Violation::Device {
                         node: part.name.clone(),
@@ -193,30 +227,61 @@ fn add_allocation(
 }
 
 /// Type of the device with this index of a GRES on a node; outer `None` = there is no such device.
-fn device_type(cluster: &Cluster, part: &NodeAllocation, name: &str, index: u32) -> Option<Option<String>> {
+fn device_type(
+    cluster: &Cluster,
+    part: &NodeAllocation,
+    name: &str,
+    index: u32,
+) -> Option<Option<String>> {
     let node = cluster.node(part.node)?;
     let holds = |gres: &&GresState| {
-        gres.name == name && index >= gres.first_index && u64::from(index - gres.first_index) < gres.used.len() as u64
+        gres.name == name
+            && index >= gres.first_index
+            && u64::from(index - gres.first_index) < gres.used.len() as u64
     };
-    node.gres.iter().find(holds).map(|gres| gres.type_name.clone())
+    node.gres
+        .iter()
+        .find(holds)
+        .map(|gres| gres.type_name.clone())
 }
 
 fn check_amounts(cluster: &Cluster, name: &str, taken: &Taken, violations: &mut Vec<Violation>) {
-    let Some((_, node)) = cluster.node_named(name) else { return };
+    let Some((_, node)) = cluster.node_named(name) else {
+        return;
+    };
     let mut too_much = |what: String, given: u64, there: u64| {
         if given > there {
-            violations.push(Violation::TooMuch { node: name.to_owned(), what, given, there });
+            violations.push(Violation::TooMuch {
+                node: name.to_owned(),
+                what,
+                given,
+                there,
+            });
         }
     };
     too_much("memory".to_owned(), taken.memory, node.config.real_memory.0);
     for ((gres, type_name), given) in &taken.counted {
-        too_much(gres.clone(), *given, node.config.gres_count(gres, type_name.as_deref()));
+        too_much(
+            gres.clone(),
+            *given,
+            node.config.gres_count(gres, type_name.as_deref()),
+        );
     }
 }
 
 /// Tests one start; tells whether its memory counts.
-fn check_start(cluster: &Cluster, start: &PlannedStart, who: &str, violations: &mut Vec<Violation>) -> bool {
-    let mut wrong = |what: String| violations.push(Violation::Request { who: who.to_owned(), what });
+fn check_start(
+    cluster: &Cluster,
+    start: &PlannedStart,
+    who: &str,
+    violations: &mut Vec<Violation>,
+) -> bool {
+    let mut wrong = |what: String| {
+        violations.push(Violation::Request {
+            who: who.to_owned(),
+            what,
+        })
+    };
     let Some(job) = cluster.job(start.job) else {
         wrong("no such job".to_owned());
         return true;
@@ -225,7 +290,10 @@ fn check_start(cluster: &Cluster, start: &PlannedStart, who: &str, violations: &
         wrong("it does not wait for a start".to_owned());
     }
     if let Some(task) = start.array_task
-        && !job.array.as_ref().is_some_and(|array| array.pending.tasks.contains(task))
+        && !job
+            .array
+            .as_ref()
+            .is_some_and(|array| array.pending.tasks.contains(task))
     {
         wrong(format!("task {task} does not wait"));
     }
@@ -250,12 +318,18 @@ fn check_start(cluster: &Cluster, start: &PlannedStart, who: &str, violations: &
         let why = match cluster.node(part.node) {
             Some(node) if node.config.name != part.name => "its position belongs to another node",
             Some(node) if !node.is_usable() => "it takes no jobs",
-            Some(_) if partition.nodes.binary_search(&part.node).is_err() => "it is not in the partition",
+            Some(_) if partition.nodes.binary_search(&part.node).is_err() => {
+                "it is not in the partition"
+            }
             Some(_) if request.excluded_nodes.contains(&part.name) => "it is excluded",
             Some(_) => continue,
             None => "it does not exist",
         };
-        violations.push(Violation::Node { node: part.name.clone(), who: who.to_owned(), why });
+        violations.push(Violation::Node {
+            node: part.name.clone(),
+            who: who.to_owned(),
+            why,
+        });
     }
     check_features(cluster, &request, start, who, violations);
     request.track_memory
@@ -266,22 +340,36 @@ fn unmet(request: &ResourceRequest, allocation: &Allocation) -> Vec<String> {
     let mut missing = Vec::new();
     let nodes = allocation.nodes.len() as u32;
     if nodes < request.min_nodes || nodes > request.max_nodes {
-        missing.push(format!("{nodes} nodes, asked for {} to {}", request.min_nodes, request.max_nodes));
+        missing.push(format!(
+            "{nodes} nodes, asked for {} to {}",
+            request.min_nodes, request.max_nodes
+        ));
     }
     let mut names: Vec<&str> = allocation.node_names();
     names.dedup();
     if names.len() != allocation.nodes.len() {
         missing.push("a node is listed twice".to_owned());
     }
-    for name in request.required_nodes.iter().filter(|name| !names.contains(&name.as_str())) {
+    for name in request
+        .required_nodes
+        .iter()
+        .filter(|name| !names.contains(&name.as_str()))
+    {
         missing.push(format!("required node {name} is missing"));
     }
     if !request.overcommit {
         let cpus = allocation.cpu_count();
         let wanted = request.tasks.saturating_mul(request.cpus_per_task);
-        let tasks: u32 = allocation.nodes.iter().map(|p| p.cpu_ids.len() as u32 / request.cpus_per_task.max(1)).sum();
+        let tasks: u32 = allocation
+            .nodes
+            .iter()
+            .map(|p| p.cpu_ids.len() as u32 / request.cpus_per_task.max(1))
+            .sum();
         if cpus < wanted || tasks < request.tasks {
-            missing.push(format!("{cpus} CPUs hold {tasks} tasks, asked for {} of {} CPUs", request.tasks, request.cpus_per_task));
+            missing.push(format!(
+                "{cpus} CPUs hold {tasks} tasks, asked for {} of {} CPUs",
+                request.tasks, request.cpus_per_task
+            ));
         }
     }
     for part in &allocation.nodes {
@@ -294,7 +382,10 @@ fn unmet(request: &ResourceRequest, allocation: &Allocation) -> Vec<String> {
             _ => 0,
         };
         if part.memory.0 < memory {
-            missing.push(format!("{} MiB on {}, asked for {memory}", part.memory.0, part.name));
+            missing.push(format!(
+                "{} MiB on {}, asked for {memory}",
+                part.memory.0, part.name
+            ));
         }
         for gres in &request.gres_per_node {
             let given = given(part, &gres.name, gres.type_name.as_deref());
@@ -304,13 +395,21 @@ fn unmet(request: &ResourceRequest, allocation: &Allocation) -> Vec<String> {
         }
     }
     for gres in &request.gres_per_job {
-        let given: u64 = allocation.nodes.iter().map(|p| given(p, &gres.name, gres.type_name.as_deref())).sum();
+        let given: u64 = allocation
+            .nodes
+            .iter()
+            .map(|p| given(p, &gres.name, gres.type_name.as_deref()))
+            .sum();
         if given < gres.count {
             missing.push(format!("{given} of {gres} in all"));
         }
     }
     let per_task = gpu_count(&request.gres_per_task) * u64::from(request.tasks);
-    let gpus: u64 = allocation.nodes.iter().map(|part| given(part, "gpu", None)).sum();
+    let gpus: u64 = allocation
+        .nodes
+        .iter()
+        .map(|part| given(part, "gpu", None))
+        .sum();
     if gpus < per_task {
         missing.push(format!("{gpus} GPUs for tasks that need {per_task}"));
     }
@@ -331,20 +430,34 @@ fn check_features(
     who: &str,
     violations: &mut Vec<Violation>,
 ) {
-    let Some(constraint) = &request.constraint else { return };
+    let Some(constraint) = &request.constraint else {
+        return;
+    };
     let features = |part: &NodeAllocation| {
-        cluster.node(part.node).map(|node| node.effective_features().to_vec()).unwrap_or_default()
+        cluster
+            .node(part.node)
+            .map(|node| node.effective_features().to_vec())
+            .unwrap_or_default()
     };
     let nodes: Vec<Vec<String>> = start.allocation.nodes.iter().map(features).collect();
-    let filter = constraint.filter.as_ref().is_none_or(|expr| nodes.iter().all(|f| expr.matches(f)));
+    let filter = constraint
+        .filter
+        .as_ref()
+        .is_none_or(|expr| nodes.iter().all(|f| expr.matches(f)));
     let matching = constraint.alternatives.is_empty()
-        || constraint.alternatives.iter().any(|expr| nodes.iter().all(|f| expr.matches(f)));
+        || constraint
+            .alternatives
+            .iter()
+            .any(|expr| nodes.iter().all(|f| expr.matches(f)));
     let counted = constraint
         .counted
         .iter()
         .all(|(expr, count)| nodes.iter().filter(|f| expr.matches(f)).count() >= *count as usize);
     if !(filter && matching && counted) {
-        violations.push(Violation::Request { who: who.to_owned(), what: "its constraint does not hold".to_owned() });
+        violations.push(Violation::Request {
+            who: who.to_owned(),
+            what: "its constraint does not hold".to_owned(),
+        });
     }
 }
 
@@ -353,7 +466,10 @@ fn check_duplicates(plan: &Plan, violations: &mut Vec<Violation>) {
     for start in &plan.starts {
         if !seen.insert((start.job, start.array_task)) {
             let who = format!("job {}", start.job);
-            violations.push(Violation::Request { who, what: "it is started twice".to_owned() });
+            violations.push(Violation::Request {
+                who,
+                what: "it is started twice".to_owned(),
+            });
         }
     }
 }
@@ -361,7 +477,9 @@ fn check_duplicates(plan: &Plan, violations: &mut Vec<Violation>) {
 fn check_throttles(cluster: &Cluster, plan: &Plan, violations: &mut Vec<Violation>) {
     let mut started: BTreeMap<JobId, (u32, u32)> = BTreeMap::new();
     for start in &plan.starts {
-        let Some(job) = cluster.job(start.job) else { continue };
+        let Some(job) = cluster.job(start.job) else {
+            continue;
+        };
         if let Some(array) = &job.array {
             let entry = started.entry(array.array_job_id).or_default();
             entry.0 += 1;
@@ -370,130 +488,22 @@ fn check_throttles(cluster: &Cluster, plan: &Plan, violations: &mut Vec<Violatio
     }
     for (array, (tasks, limit)) in started.into_iter().filter(|(_, (_, limit))| *limit > 0) {
         let runs = |id: &JobId| {
-            cluster.job(*id).is_some_and(|job| matches!(job.state.base, JobState::Running | JobState::Suspended))
+            cluster.job(*id).is_some_and(|job| {
+                matches!(job.state.base, JobState::Running | JobState::Suspended)
+            })
         };
-        let running = tasks + cluster.array_members(array).iter().filter(|id| runs(id)).count() as u32;
+        let running = tasks
+            + cluster
+                .array_members(array)
+                .iter()
+                .filter(|id| runs(id))
+                .count() as u32;
         if running > limit {
-            violations.push(Violation::Throttle { array, running, limit });
+            violations.push(Violation::Throttle {
+                array,
+                running,
+                limit,
+            });
         }
     }
-}
-
-/// The first job in the queue that waits for resources must be able to start no later with the jobs started behind it than
-/// without them. (Those further down are behind bookings, which are not part of a plan.)
-fn check_heads(cluster: &Cluster, plan: &Plan, now: UnixSeconds, violations: &mut Vec<Violation>) {
-    let waiting = plan.notes.iter().filter(|(_, note)| note.reason == Reason::Resources && note.expected_start.is_some());
-    let in_several = |id: &JobId| cluster.job(*id).is_some_and(|job| job.request.partitions.len() > 1);
-    if plan.starts.iter().map(|start| &start.job).chain(plan.notes.iter().map(|(id, _)| id)).any(in_several) {
-        // What such a job booked in one partition stays booked when it starts in another.
-        return;
-    }
-    let Some(head) = waiting.filter_map(|(id, _)| cluster.job(*id)).min_by_key(|job| rank(cluster, job, &job.partition)) else {
-        return;
-    };
-    if head.is_array_master() {
-        return;
-    }
-    let Some(partition) = cluster.partition(&head.partition) else { return };
-    let Ok(request) = ResourceRequest::new(&head.request, partition, &cluster.config) else { return };
-    let own = rank(cluster, head, &head.partition);
-    let ahead = |start: &&PlannedStart| {
-        cluster.job(start.job).is_some_and(|job| rank(cluster, job, &start.partition) < own)
-    };
-    let first: Vec<&PlannedStart> = plan.starts.iter().filter(ahead).collect();
-    let all: Vec<&PlannedStart> = plan.starts.iter().collect();
-    if let Some(before) = earliest(cluster, &request, partition, now, &first) {
-        let after = earliest(cluster, &request, partition, now, &all);
-        if after.is_none_or(|after| after > before) {
-            let after = UnixSeconds(after.unwrap_or(i64::MAX));
-            violations.push(Violation::HeadDelayed { job: head.id, before: UnixSeconds(before), after });
-        }
-    }
-}
-
-/// Place in the queue.
-fn rank(cluster: &Cluster, job: &Job, partition: &str) -> impl Ord + use<> {
-    let tier = cluster.partition(partition).map_or(0, |p| p.config.priority_tier);
-    (Reverse(tier), Reverse(job.priority), job.submit_time, job.array_job_id(), job.array_task().unwrap_or(u32::MAX), job.id)
-}
-
-/// Earliest start by trial of every moment at which something ends: slow and plain.
-fn earliest(
-    cluster: &Cluster,
-    request: &ResourceRequest,
-    partition: &Partition,
-    now: UnixSeconds,
-    starts: &[&PlannedStart],
-) -> Option<i64> {
-    let view = FreeView::of(cluster);
-    let mut held: Vec<(i64, &NodeAllocation)> = Vec::new();
-    for id in &cluster.holding {
-        let Some(job) = cluster.jobs.get(id) else { continue };
-        let parts = job.allocation.iter().flat_map(|a| &a.nodes).filter(|part| part.phase != NodePhase::Released);
-        held.extend(parts.map(|part| (expected_end(job, now).0, part)));
-    }
-    for start in starts {
-        let end = now.0 + limit_secs(start.time_limit);
-        held.extend(start.allocation.nodes.iter().map(|part| (end, part)));
-    }
-    let mut moments: Vec<i64> = held.iter().map(|(end, _)| *end).chain([now.0]).collect();
-    moments.sort_unstable();
-    moments.dedup();
-    // Nothing is taken later on, so what is free at a moment stays free.
-    moments.into_iter().find(|moment| {
-        node_filters(request).iter().any(|filter| {
-            let usable: Vec<u32> =
-                partition.nodes.iter().map(|n| n.0).filter(|n| filter.refuses(&view.facts[*n as usize]).is_none()).collect();
-            let mut free = |node: usize, out: &mut Vec<u64>| {
-                out.clear();
-                out.extend_from_slice(view.total(node));
-                for (_, part) in held.iter().filter(|(end, part)| part.node.at() == node && end > moment) {
-                    for (slot, amount) in out.iter_mut().zip(amounts_of(view.facts[node].node, part)) {
-                        *slot = slot.saturating_sub(amount);
-                    }
-                }
-                true
-            };
-            choose::choose(&view, request, &usable, &mut free).is_some()
-        })
-    })
-}
-
-/// Counts again what is in use on each node and compares with what the node says.
-#[must_use]
-pub fn recount(cluster: &Cluster) -> Vec<Violation> {
-    let mut violations = Vec::new();
-    let mut taken: BTreeMap<String, Taken> = BTreeMap::new();
-    let mut jobs: BTreeMap<String, BTreeSet<JobId>> = BTreeMap::new();
-    for id in &cluster.holding {
-        let Some(job) = cluster.jobs.get(id) else { continue };
-        let Some(allocation) = &job.allocation else { continue };
-        add_allocation(cluster, &mut taken, allocation, &format!("running job {id}"), true, &mut violations);
-        for part in allocation.nodes.iter().filter(|part| part.phase != NodePhase::Released) {
-            jobs.entry(part.name.clone()).or_default().insert(*id);
-        }
-    }
-    for node in &cluster.nodes {
-        let name = &node.config.name;
-        let nothing = Taken::default();
-        let counted = taken.get(name).unwrap_or(&nothing);
-        let mut compare = |what: &str, counted: String, said: String| {
-            if counted != said {
-                violations.push(Violation::Count { node: name.clone(), what: what.to_owned(), counted, said });
-            }
-        };
-        let in_use: BTreeSet<u32> = (0..).zip(&node.used_cpus).filter(|(_, used)| **used).map(|(id, _)| id).collect();
-        compare("CPUs", format!("{:?}", counted.cpus), format!("{in_use:?}"));
-        compare("memory", counted.memory.to_string(), node.used_memory.0.to_string());
-        let listed: BTreeSet<JobId> = node.jobs.iter().copied().collect();
-        compare("jobs", format!("{:?}", jobs.get(name).cloned().unwrap_or_default()), format!("{listed:?}"));
-        for gres in &node.gres {
-            let range = gres.first_index..gres.first_index + gres.used.len() as u32;
-            let counted: Vec<u32> =
-                range.clone().filter(|index| counted.devices.contains(&(gres.name.clone(), *index))).collect();
-            let said: Vec<u32> = range.zip(&gres.used).filter(|(_, used)| **used).map(|(index, _)| index).collect();
-            compare(&gres.name, format!("{counted:?}"), format!("{said:?}"));
-        }
-    }
-    violations
 }

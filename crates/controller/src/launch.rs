@@ -290,9 +290,15 @@ pub fn batch_order(cluster: &Cluster, job: &Job) -> Option<AgentOrder> {
     step_order(cluster, job, step, 0)
 }
 
-/// Lays the variables over the user's environment: later ones win, `SLURM_*` of the submitting shell that belong to another job
-/// are dropped first.
+/// What the submitting command knows better than the controller: the folder and host it was called in.
+const SUBMITTERS: [&str; 2] = ["SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST"];
+
+/// Lays the variables over the user's environment: ours win, except where the submitting command has the say.
 fn merge_environment(user: Vec<String>, variables: &Variables) -> Vec<String> {
+    let told = |name: &str| {
+        SUBMITTERS.contains(&name) && user.iter().any(|entry| entry.split('=').next() == Some(name))
+    };
+    let variables: Vec<&(String, String)> = variables.iter().filter(|(name, _)| !told(name)).collect();
     let ours: BTreeSet<&str> = variables.iter().map(|(name, _)| name.as_str()).collect();
     let mut merged: Vec<String> = user
         .into_iter()
@@ -301,7 +307,7 @@ fn merge_environment(user: Vec<String>, variables: &Variables) -> Vec<String> {
             !ours.contains(name)
         })
         .collect();
-    merged.extend(variables.iter().map(|(name, value)| format!("{name}={value}")));
+    merged.extend(variables.into_iter().map(|(name, value)| format!("{name}={value}")));
     merged
 }
 
@@ -457,5 +463,14 @@ mod tests {
         assert_eq!(compress_counts(&[72, 72, 36]), "72(x2),36");
         assert_eq!(compress_counts(&[1]), "1");
         assert_eq!(compress_counts(&[2, 1, 2]), "2,1,2");
+    }
+
+    /// The job's variables win over the submitter's; the folder of the submission is the submitter's.
+    #[test]
+    fn environments_are_merged() {
+        let user = vec!["A=1".to_owned(), "SLURM_JOB_ID=3".to_owned(), "SLURM_SUBMIT_DIR=/home".to_owned()];
+        let ours =
+            vec![("SLURM_JOB_ID".to_owned(), "7".to_owned()), ("SLURM_SUBMIT_DIR".to_owned(), "/work".to_owned())];
+        assert_eq!(merge_environment(user, &ours), ["A=1", "SLURM_SUBMIT_DIR=/home", "SLURM_JOB_ID=7"]);
     }
 }

@@ -146,6 +146,12 @@ async fn serve(
     state_dir: &Path,
     log: LogHandle,
 ) -> anyhow::Result<()> {
+    let users = UserDirectory::default();
+    let slurm_uid = slurm_user(&users, &config)?;
+    let key = Arc::new(TokenKey::load_or_create(Path::new(&config.auth.jwt_key))?);
+    let roles = Arc::new(Roles::new(slurm_uid));
+    let Restored { cluster, journal } = restore(options, &config, state_dir)?;
+    // After the state lock: a second daemon must not take the first one's file away when it is refused.
     let _pid_file = match notify::PidFile::create(Path::new(&config.paths.slurmctld_pid_file)) {
         Ok(file) => Some(file),
         Err(error) => {
@@ -153,11 +159,6 @@ async fn serve(
             None
         }
     };
-    let users = UserDirectory::default();
-    let slurm_uid = slurm_user(&users, &config)?;
-    let key = Arc::new(TokenKey::load_or_create(Path::new(&config.auth.jwt_key))?);
-    let roles = Arc::new(Roles::new(slurm_uid));
-    let Restored { cluster, journal } = restore(options, &config, state_dir)?;
 
     let store = AccountingStore::new(storage_settings(&config.accounting.storage));
     let source = JournalSource::new(&journal, journal_id(state_dir).context("journal id")?);
@@ -222,6 +223,7 @@ async fn serve(
     notify::ready("running");
     tokio::spawn(watch_signals(Arc::clone(&shared)));
     tokio::spawn(accounting::roles::keep_current(Arc::clone(&shared), shutdown_seen.clone()));
+    tokio::spawn(end_sessions(Arc::clone(&shared), shutdown_seen.clone()));
     if let Some(interval) = notify::watchdog_interval() {
         tokio::spawn(async move {
             let mut tick = tokio::time::interval(interval / 2);
@@ -244,6 +246,7 @@ async fn serve(
     if let Some(feed) = feed {
         feed.stop(FEED_GRACE).await;
     }
+    shared.store.close().await;
     let _ = tokio::task::spawn_blocking(move || (writer_thread.join(), planner_thread.join())).await;
     tracing::info!("ctld ends");
     outcome
@@ -329,6 +332,12 @@ async fn register_cluster(core: &CoreHandle, config: &ClusterConfig, store: &Acc
     if let Err(error) = told {
         tracing::error!("cluster not registered with accounting: {error}");
     }
+}
+
+/// Streams of agents have no end of their own: ended at once, they do not hold up the listeners at the stop.
+async fn end_sessions(shared: Arc<Shared>, mut shutdown: watch::Receiver<bool>) {
+    let _ = shutdown.wait_for(|stop| *stop).await;
+    shared.sessions.close_all();
 }
 
 async fn watch_signals(shared: Arc<Shared>) {

@@ -178,7 +178,7 @@ pub struct Node {
 /// The slurm.conf of the tests.
 pub fn slurm_conf(folder: &Path, port: u16, extra: &str) -> String {
     format!(
-        "ClusterName=test\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort={port}\nAuthType=auth/jwt\n\
+        "ClusterName=test\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort={port}\nAuthAltTypes=auth/jwt\n\
          AuthAltParameters=jwt_key={0}/jwt.key\nStateSaveLocation={0}/state\nSlurmdSpoolDir={0}/spool-%n\n\
          SlurmdPidFile={0}/%n.pid\nSlurmdParameters=config_overrides\nGresTypes=gpu\n{extra}\n\
          NodeName=n1 NodeHostname=localhost CPUs=2 RealMemory=500 State=UNKNOWN\nPartitionName=main Nodes=n1 Default=YES State=UP\n",

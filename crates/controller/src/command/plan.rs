@@ -34,13 +34,7 @@ pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
             transaction.cluster.plan_notes.insert(id, note);
         }
     }
-    let notes = &transaction.cluster.plan_notes;
-    let planned: Vec<String> = notes.values().filter_map(|note| note.planned_nodes.clone()).collect();
-    transaction.cluster.planned_nodes = planned
-        .iter()
-        .filter_map(|list| sluice_model::hostlist::parse_hostlist(list).ok())
-        .flatten()
-        .collect();
+    mark_planned_nodes(transaction.cluster);
     for start in plan.starts {
         if still_fits(transaction.cluster, &start, transaction.now) {
             start_job(transaction, start);
@@ -66,6 +60,14 @@ pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
         transaction.wake_planner();
     }
     outcome
+}
+
+/// Notes which nodes the pass planned for waiting jobs. Many jobs share a few node lists, so each list is read once.
+fn mark_planned_nodes(cluster: &mut Cluster) {
+    let lists: std::collections::BTreeSet<&str> =
+        cluster.plan_notes.values().filter_map(|note| note.planned_nodes.as_deref()).collect();
+    cluster.planned_nodes =
+        lists.into_iter().filter_map(|list| sluice_model::hostlist::parse_hostlist(list).ok()).flatten().collect();
 }
 
 /// The placement is still possible: the job still waits and may start, and what it would get is still free.

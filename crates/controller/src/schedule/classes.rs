@@ -27,14 +27,21 @@ pub struct Class {
     pub full_from_secs: i64,
     /// Seconds of a job → no start before this time. Ascending in both.
     not_before: BTreeMap<i64, i64>,
-    /// Single-node searches under way, by seconds.
-    pub searches: BTreeMap<(usize, i64), SearchHeap>,
+    /// Searches for several nodes by alternative and seconds: no node of the list starts before its time.
+    pub bounds: BTreeMap<(usize, i64), Option<Vec<Option<i64>>>>,
+    /// Single-node searches by alternative and seconds; `None` after the first, because most lengths come up once.
+    pub searches: BTreeMap<(usize, i64), Option<SearchHeap>>,
 }
 
 impl Class {
     /// A class of which nothing is known. `all` are the positions of the partition's nodes.
     #[must_use]
-    pub fn new(view: &FreeView<'_>, request: Arc<ResourceRequest>, all: &[u32], usable: &Arc<Vec<u32>>) -> Self {
+    pub fn new(
+        view: &FreeView<'_>,
+        request: Arc<ResourceRequest>,
+        all: &[u32],
+        usable: &Arc<Vec<u32>>,
+    ) -> Self {
         let open = request.constraint.is_none() && request.excluded_nodes.is_empty();
         let variants = if open {
             vec![Arc::clone(usable)]
@@ -51,9 +58,16 @@ impl Class {
             Vec::new()
         } else {
             let usable_here = |name: &str| {
-                all.iter().any(|node| view.facts[*node as usize].name() == name && view.facts[*node as usize].usable)
+                all.iter().any(|node| {
+                    view.facts[*node as usize].name() == name && view.facts[*node as usize].usable
+                })
             };
-            request.required_nodes.iter().filter(|name| !usable_here(name)).cloned().collect()
+            request
+                .required_nodes
+                .iter()
+                .filter(|name| !usable_here(name))
+                .cloned()
+                .collect()
         };
         Self {
             request,
@@ -62,6 +76,7 @@ impl Class {
             feasible: None,
             full_from_secs: i64::MAX,
             not_before: BTreeMap::new(),
+            bounds: BTreeMap::new(),
             searches: BTreeMap::new(),
         }
     }
@@ -69,13 +84,21 @@ impl Class {
     /// Most usable nodes that one of its alternatives has.
     #[must_use]
     pub fn usable_nodes(&self) -> usize {
-        self.variants.iter().map(|nodes| nodes.len()).max().unwrap_or(0)
+        self.variants
+            .iter()
+            .map(|nodes| nodes.len())
+            .max()
+            .unwrap_or(0)
     }
 
     /// No job of `secs` seconds can start before this time.
     #[must_use]
     pub fn earliest(&self, secs: i64, now: i64) -> i64 {
-        self.not_before.range(..=secs).next_back().map_or(now, |(_, time)| *time).max(now)
+        self.not_before
+            .range(..=secs)
+            .next_back()
+            .map_or(now, |(_, time)| *time)
+            .max(now)
     }
 
     /// A job of `secs` seconds could not start before `time`.
@@ -84,7 +107,12 @@ impl Class {
             return;
         }
         self.not_before.insert(secs, time);
-        let weaker: Vec<i64> = self.not_before.range(secs + 1..).take_while(|(_, t)| **t <= time).map(|(s, _)| *s).collect();
+        let weaker: Vec<i64> = self
+            .not_before
+            .range(secs + 1..)
+            .take_while(|(_, t)| **t <= time)
+            .map(|(s, _)| *s)
+            .collect();
         for secs in weaker {
             self.not_before.remove(&secs);
         }

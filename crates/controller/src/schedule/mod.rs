@@ -12,6 +12,7 @@ pub mod profile;
 #[cfg(test)]
 pub(crate) mod scenario;
 mod search;
+mod serve;
 #[cfg(test)]
 mod tests;
 
@@ -33,9 +34,13 @@ pub struct PlanOptions {
 }
 
 impl Default for PlanOptions {
-    /// The whole queue.
+    /// The whole queue; a thousand bookings.
     fn default() -> Self {
-        Self { max_jobs: usize::MAX, max_reservations: 10_000, max_starts: 10_000 }
+        Self {
+            max_jobs: usize::MAX,
+            max_reservations: 1000,
+            max_starts: 10_000,
+        }
     }
 }
 
@@ -57,7 +62,13 @@ pub(crate) fn limit_secs(limit: TimeLimit) -> i64 {
 
 /// What was asked for; 0 minutes ask for no limit.
 fn asked(job: &Job) -> Option<TimeLimit> {
-    job.time_limit.map(|limit| if limit == TimeLimit::Minutes(0) { TimeLimit::Unlimited } else { limit })
+    job.time_limit.map(|limit| {
+        if limit == TimeLimit::Minutes(0) {
+            TimeLimit::Unlimited
+        } else {
+            limit
+        }
+    })
 }
 
 /// The limit of a run that starts in `partition`: as asked for, else DefaultTime, else MaxTime. No limit is bounded by MaxTime.
@@ -74,7 +85,8 @@ pub fn time_limit_of(job: &Job, partition: &Partition) -> TimeLimit {
 /// The limit asked for is above the partition's MaxTime.
 #[must_use]
 pub fn exceeds_time_limit(job: &Job, partition: &Partition) -> bool {
-    matches!(asked(job), Some(TimeLimit::Minutes(_))) && time_limit_of(job, partition) > partition.config.max_time
+    matches!(asked(job), Some(TimeLimit::Minutes(_)))
+        && time_limit_of(job, partition) > partition.config.max_time
 }
 
 /// When a job that holds nodes is expected to let go of them: its start plus its limit plus the time it was suspended. A job
@@ -87,8 +99,14 @@ pub fn expected_end(job: &Job, now: UnixSeconds) -> UnixSeconds {
         return soon;
     }
     let limit = job.time_limit.unwrap_or(TimeLimit::Unlimited);
-    let limit = if limit == TimeLimit::Minutes(0) { TimeLimit::Unlimited } else { limit };
-    let since = job.suspend_time.filter(|_| job.state.base == JobState::Suspended);
+    let limit = if limit == TimeLimit::Minutes(0) {
+        TimeLimit::Unlimited
+    } else {
+        limit
+    };
+    let since = job
+        .suspend_time
+        .filter(|_| job.state.base == JobState::Suspended);
     let suspended = job.suspended_secs + since.map_or(0, |since| now.since(since));
     let end = job.start_time.unwrap_or(now) + limit_secs(limit) + suspended.max(0);
     end.max(soon)

@@ -20,11 +20,23 @@ pub struct QueueRecord<'a> {
     pub partition: usize,
 }
 
-type Rank = (Reverse<u16>, Reverse<u32>, UnixSeconds, JobId, u32, JobId, usize);
+type Rank = (
+    Reverse<u16>,
+    Reverse<u32>,
+    UnixSeconds,
+    JobId,
+    u32,
+    JobId,
+    usize,
+);
 
 /// Sorts records of jobs that may start.
 pub fn sort(cluster: &Cluster, records: &mut [QueueRecord<'_>]) {
-    let tiers: Vec<u16> = cluster.partitions.iter().map(|p| p.config.priority_tier).collect();
+    let tiers: Vec<u16> = cluster
+        .partitions
+        .iter()
+        .map(|p| p.config.priority_tier)
+        .collect();
     records.sort_by_cached_key(|record| -> Rank {
         let job = record.job;
         (
@@ -42,11 +54,21 @@ pub fn sort(cluster: &Cluster, records: &mut [QueueRecord<'_>]) {
 
 /// Positions of the partitions that a job names; the default partition if it names none.
 pub fn partitions_of(cluster: &Cluster, job: &Job) -> Vec<usize> {
-    let position = |name: &str| cluster.partitions.iter().position(|p| p.config.name == name);
+    let position = |name: &str| {
+        cluster
+            .partitions
+            .iter()
+            .position(|p| p.config.name == name)
+    };
     if job.request.partitions.is_empty() {
         return position(&job.partition).into_iter().collect();
     }
-    let mut found: Vec<usize> = job.request.partitions.iter().filter_map(|name| position(name)).collect();
+    let mut found: Vec<usize> = job
+        .request
+        .partitions
+        .iter()
+        .filter_map(|name| position(name))
+        .collect();
     found.dedup();
     found
 }

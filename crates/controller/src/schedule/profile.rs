@@ -7,6 +7,9 @@
 /// From here on a time means "without end".
 const FOREVER: i64 = i64::MAX / 4;
 
+/// What is given back at a time, by slot.
+pub type Release = (i64, Vec<u64>);
+
 /// Free resources of one node in time: a step function over slots.
 #[derive(Debug, Clone)]
 pub struct Timeline {
@@ -18,9 +21,13 @@ pub struct Timeline {
 impl Timeline {
     /// A line that begins with what is free now; `releases` are given back later, sorted by time; nothing exceeds `total`.
     #[must_use]
-    pub fn new(now: i64, free: &[u64], total: &[u64], releases: &[(i64, Vec<u64>)]) -> Self {
+    pub fn new(now: i64, free: &[u64], total: &[u64], releases: &[Release]) -> Self {
         let width = free.len();
-        let mut line = Self { width, starts: vec![now], values: free.to_vec() };
+        let mut line = Self {
+            width,
+            starts: vec![now],
+            values: free.to_vec(),
+        };
         for (time, amounts) in releases {
             if *time >= FOREVER {
                 continue;
@@ -43,7 +50,9 @@ impl Timeline {
     }
 
     fn segment_at(&self, time: i64) -> usize {
-        self.starts.partition_point(|start| *start <= time).saturating_sub(1)
+        self.starts
+            .partition_point(|start| *start <= time)
+            .saturating_sub(1)
     }
 
     fn end_of(&self, segment: usize) -> i64 {
@@ -66,9 +75,16 @@ impl Timeline {
     /// Takes amounts from `from` until `to`.
     pub fn take(&mut self, from: i64, to: i64, amounts: &[u64]) {
         let first = self.split(from);
-        let last = if to >= FOREVER { self.starts.len() } else { self.split(to) };
+        let last = if to >= FOREVER {
+            self.starts.len()
+        } else {
+            self.split(to)
+        };
         for segment in first..last {
-            for (value, amount) in self.values[segment * self.width..(segment + 1) * self.width].iter_mut().zip(amounts) {
+            for (value, amount) in self.values[segment * self.width..(segment + 1) * self.width]
+                .iter_mut()
+                .zip(amounts)
+            {
                 *value = value.saturating_sub(*amount);
             }
         }
@@ -90,10 +106,24 @@ impl Timeline {
     /// The first time from `from` on at which `fits` holds for `secs` seconds. `None` = never.
     ///
     /// `fits` must hold for more whenever it holds for less.
-    pub fn first_fit(&self, from: i64, secs: i64, mut fits: impl FnMut(&[u64]) -> bool) -> Option<i64> {
+    pub fn first_fit(&self, from: i64, secs: i64, fits: impl FnMut(&[u64]) -> bool) -> Option<i64> {
+        self.first_fit_before(from, secs, i64::MAX, fits)
+    }
+
+    /// As [`Self::first_fit`], for callers to whom a time of `limit` or later is of no use.
+    pub fn first_fit_before(
+        &self,
+        from: i64,
+        secs: i64,
+        limit: i64,
+        mut fits: impl FnMut(&[u64]) -> bool,
+    ) -> Option<i64> {
         let mut segment = self.segment_at(from);
         let mut candidate = from.max(self.starts[segment]);
         loop {
+            if candidate >= limit {
+                return None;
+            }
             if !fits(self.value(segment)) {
                 segment += 1;
                 candidate = *self.starts.get(segment)?;
@@ -114,7 +144,10 @@ impl Timeline {
     /// The first change after `time`.
     #[must_use]
     pub fn next_change(&self, time: i64) -> Option<i64> {
-        self.starts.get(self.segment_at(time) + 1).copied().filter(|start| *start > time)
+        self.starts
+            .get(self.segment_at(time) + 1)
+            .copied()
+            .filter(|start| *start > time)
     }
 }
 
@@ -126,7 +159,12 @@ mod tests {
     /// Two jobs end, one is booked between: worked by hand.
     #[test]
     fn steps_up_and_down() {
-        let mut line = Timeline::new(0, &[2, 10], &[8, 100], &[(100, vec![2, 20]), (200, vec![4, 70])]);
+        let mut line = Timeline::new(
+            0,
+            &[2, 10],
+            &[8, 100],
+            &[(100, vec![2, 20]), (200, vec![4, 70])],
+        );
         assert_eq!(line.first_fit(0, 50, |v| v[0] >= 2), Some(0));
         assert_eq!(line.first_fit(0, 50, |v| v[0] >= 4), Some(100));
         assert_eq!(line.first_fit(0, 50, |v| v[0] >= 8), Some(200));

@@ -60,14 +60,23 @@ pub(crate) fn check(scenario: &str, expected: &str) {
 }
 
 fn statements(scenario: &str) -> impl Iterator<Item = &str> {
-    scenario.lines().map(|line| line.split('#').next().unwrap_or("").trim()).filter(|line| !line.is_empty())
+    scenario
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or("").trim())
+        .filter(|line| !line.is_empty())
 }
 
 /// A cluster of the `config`, `nodes` and `partition` lines of a scenario.
 pub(crate) fn cluster_of(scenario: &str) -> Cluster {
-    let config = ClusterConfig::parse_slurm_conf(&slurm_conf(scenario)).expect("the scenario's slurm.conf").config;
+    let config = ClusterConfig::parse_slurm_conf(&slurm_conf(scenario))
+        .expect("the scenario's slurm.conf")
+        .config;
     let mut cluster = Cluster::new(Arc::new(config), UnixSeconds(EPOCH));
-    let names: Vec<String> = cluster.nodes.iter().map(|node| node.config.name.clone()).collect();
+    let names: Vec<String> = cluster
+        .nodes
+        .iter()
+        .map(|node| node.config.name.clone())
+        .collect();
     for name in names {
         set_state(&mut cluster, &name, NodeState::Idle);
     }
@@ -77,11 +86,21 @@ pub(crate) fn cluster_of(scenario: &str) -> Cluster {
 fn set_state(cluster: &mut Cluster, node: &str, base: NodeState) {
     let state = NodeStateFull::new(base);
     let time = UnixSeconds(EPOCH);
-    apply(cluster, &Event::NodeStateSet { node: node.to_owned(), state, reason: None, uid: 0, time });
+    apply(
+        cluster,
+        &Event::NodeStateSet {
+            node: node.to_owned(),
+            state,
+            reason: None,
+            uid: 0,
+            time,
+        },
+    );
 }
 
 fn slurm_conf(scenario: &str) -> String {
-    let mut conf = String::from("ClusterName=test\nSlurmctldHost=localhost\nSelectType=select/cons_tres\n");
+    let mut conf =
+        String::from("ClusterName=test\nSlurmctldHost=localhost\nSelectType=select/cons_tres\n");
     let (mut nodes, mut partitions, mut own) = (String::new(), String::new(), String::new());
     for line in statements(scenario) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -92,7 +111,11 @@ fn slurm_conf(scenario: &str) -> String {
             _ => {}
         }
     }
-    for (key, default) in [("SelectTypeParameters", "CR_Core_Memory"), ("DefMemPerCPU", "10"), ("GresTypes", "gpu,nic")] {
+    for (key, default) in [
+        ("SelectTypeParameters", "CR_Core_Memory"),
+        ("DefMemPerCPU", "10"),
+        ("GresTypes", "gpu,nic"),
+    ] {
         if !own.contains(key) {
             conf.push_str(&format!("{key}={default}\n"));
         }
@@ -148,15 +171,20 @@ fn partition_line(rest: &str, first: bool) -> String {
 
 /// `90s`, `30m`, `2h`, `1d`, `-10m`, or plain seconds.
 pub(crate) fn seconds(text: &str) -> i64 {
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let number: i64 = text[..split].parse().unwrap_or_else(|_| panic!("{text} is no time"));
-    number * match &text[split..] {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        unit => panic!("unknown unit {unit}"),
-    }
+    let split = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
+    let number: i64 = text[..split]
+        .parse()
+        .unwrap_or_else(|_| panic!("{text} is no time"));
+    number
+        * match &text[split..] {
+            "" | "s" => 1,
+            "m" => 60,
+            "h" => 3600,
+            "d" => 86_400,
+            unit => panic!("unknown unit {unit}"),
+        }
 }
 
 /// The largest unit that divides it.
@@ -192,7 +220,11 @@ pub(crate) fn blank_job(id: u32, request: JobDescription, submit: i64) -> Job {
         group_name: "g".to_owned(),
         account: "a".to_owned(),
         qos: "normal".to_owned(),
-        partition: request.partitions.first().cloned().unwrap_or_else(|| "main".to_owned()),
+        partition: request
+            .partitions
+            .first()
+            .cloned()
+            .unwrap_or_else(|| "main".to_owned()),
         state: JobStateFull::new(JobState::Pending),
         reason: Reason::None,
         reason_text: None,
@@ -229,10 +261,17 @@ pub(crate) fn blank_job(id: u32, request: JobDescription, submit: i64) -> Job {
 
 /// The request that the words of a `job` or `running` line mean.
 pub(crate) fn description(words: &str) -> JobDescription {
-    let mut request = JobDescription { partitions: vec!["main".to_owned()], ..JobDescription::default() };
+    let mut request = JobDescription {
+        partitions: vec!["main".to_owned()],
+        ..JobDescription::default()
+    };
     for word in words.split_whitespace() {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
-        let number = || value.parse::<u32>().unwrap_or_else(|_| panic!("{word}: a number is wanted"));
+        let number = || {
+            value
+                .parse::<u32>()
+                .unwrap_or_else(|_| panic!("{word}: a number is wanted"))
+        };
         let memory = || Some(value.parse::<MemoryMib>().expect("memory"));
         match key {
             "cpus" | "tasks" => request.ntasks = Some(number()),
@@ -271,7 +310,9 @@ pub(crate) fn description(words: &str) -> JobDescription {
 }
 
 fn word_value<'w>(words: &'w str, key: &str) -> Option<&'w str> {
-    words.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    words
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
 impl World {
@@ -291,7 +332,11 @@ impl World {
         match word {
             "config" | "nodes" | "partition" => {}
             "down" | "up" => {
-                let base = if word == "down" { NodeState::Down } else { NodeState::Idle };
+                let base = if word == "down" {
+                    NodeState::Down
+                } else {
+                    NodeState::Idle
+                };
                 for node in parse_hostlist(rest).expect("hostlist") {
                     set_state(&mut self.cluster, &node, base);
                 }
@@ -319,7 +364,10 @@ impl World {
         let id = self.cluster.next_job_id;
         let job = blank_job(id.0, description(words), self.now);
         self.names.insert(id, name.to_owned());
-        apply(&mut self.cluster, &Event::JobSubmitted { job: Box::new(job) });
+        apply(
+            &mut self.cluster,
+            &Event::JobSubmitted { job: Box::new(job) },
+        );
         id
     }
 
@@ -329,14 +377,30 @@ impl World {
         let mut request = description(words);
         request.min_nodes = Some(on.len() as u32);
         request.max_nodes = request.min_nodes;
-        let partition = self.cluster.partition(&request.partitions[0]).expect("partition").clone();
-        let normal = ResourceRequest::new(&request, &partition, &self.cluster.config).expect("request");
-        let nodes: Vec<NodeIndex> = on.iter().map(|n| self.cluster.node_named(n).expect("node").0).collect();
-        let allocation = place(&mut FreeView::of(&self.cluster), &normal, &nodes).expect("the running job fits");
+        let partition = self
+            .cluster
+            .partition(&request.partitions[0])
+            .expect("partition")
+            .clone();
+        let normal =
+            ResourceRequest::new(&request, &partition, &self.cluster.config).expect("request");
+        let nodes: Vec<NodeIndex> = on
+            .iter()
+            .map(|n| self.cluster.node_named(n).expect("node").0)
+            .collect();
+        let allocation =
+            place(&mut FreeView::of(&self.cluster), &normal, &nodes).expect("the running job fits");
         let id = self.submit(name, words);
         let since = word_value(words, "since").map_or(0, seconds);
         let limit = request.time_limit.unwrap_or(TimeLimit::Unlimited);
-        self.start(id, None, &partition.config.name, allocation, limit, self.now + since);
+        self.start(
+            id,
+            None,
+            &partition.config.name,
+            allocation,
+            limit,
+            self.now + since,
+        );
     }
 
     fn start(
@@ -356,7 +420,8 @@ impl World {
         let split_id = more.then_some(self.cluster.next_job_id);
         let name = self.names.get(&id).cloned().unwrap_or_default();
         if let Some(task) = task {
-            self.names.insert(split_id.unwrap_or(id), format!("{name}_{task}"));
+            self.names
+                .insert(split_id.unwrap_or(id), format!("{name}_{task}"));
         }
         apply(
             &mut self.cluster,
@@ -396,7 +461,9 @@ impl World {
 
     /// Ends a running job and frees its nodes.
     pub(crate) fn end(&mut self, id: JobId) {
-        let Some(job) = self.cluster.job(id).cloned() else { return };
+        let Some(job) = self.cluster.job(id).cloned() else {
+            return;
+        };
         let time = UnixSeconds(self.now);
         assert!(expected_end(&job, time) >= time);
         apply(
@@ -413,7 +480,14 @@ impl World {
             }),
         );
         for part in job.allocation.iter().flat_map(|a| &a.nodes) {
-            apply(&mut self.cluster, &Event::NodeReleased { job_id: id, node: part.name.clone(), time });
+            apply(
+                &mut self.cluster,
+                &Event::NodeReleased {
+                    job_id: id,
+                    node: part.name.clone(),
+                    time,
+                },
+            );
         }
     }
 
@@ -429,7 +503,11 @@ impl World {
             if let Some(task) = start.array_task {
                 name = format!("{name}_{task}");
             }
-            let by = if start.scheduler.name() == "Backfill" { " by backfill" } else { "" };
+            let by = if start.scheduler.name() == "Backfill" {
+                " by backfill"
+            } else {
+                ""
+            };
             let nodes = collapse_hostlist(start.allocation.node_names());
             items.push((name, format!("starts {nodes}{by}")));
         }
@@ -447,21 +525,38 @@ impl World {
             items.push((self.names.get(id).cloned().unwrap_or_default(), text));
         }
         for (id, why) in &plan.impossible {
-            items.push((self.names.get(id).cloned().unwrap_or_default(), format!("impossible: {why}")));
+            items.push((
+                self.names.get(id).cloned().unwrap_or_default(),
+                format!("impossible: {why}"),
+            ));
         }
         for id in &plan.missed_deadline {
-            items.push((self.names.get(id).cloned().unwrap_or_default(), "misses its deadline".to_owned()));
+            items.push((
+                self.names.get(id).cloned().unwrap_or_default(),
+                "misses its deadline".to_owned(),
+            ));
         }
         items.sort();
         self.carry_out(&plan);
         self.last_plan = plan;
-        items.into_iter().map(|(name, text)| format!("{name} {text}")).collect::<Vec<_>>().join("; ")
+        items
+            .into_iter()
+            .map(|(name, text)| format!("{name} {text}"))
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     fn carry_out(&mut self, plan: &Plan) {
         for start in &plan.starts {
             let allocation = start.allocation.clone();
-            self.start(start.job, start.array_task, &start.partition, allocation, start.time_limit, self.now);
+            self.start(
+                start.job,
+                start.array_task,
+                &start.partition,
+                allocation,
+                start.time_limit,
+                self.now,
+            );
         }
         let violations = crate::check::recount(&self.cluster);
         assert!(violations.is_empty(), "{violations:?}");
@@ -469,11 +564,18 @@ impl World {
 
     /// The job with this name.
     pub(crate) fn named(&self, name: &str) -> Option<JobId> {
-        self.names.iter().find(|(_, n)| *n == name).map(|(id, _)| *id)
+        self.names
+            .iter()
+            .find(|(_, n)| *n == name)
+            .map(|(id, _)| *id)
     }
 
     /// Nodes with a job on them.
     pub(crate) fn busy_nodes(&self) -> usize {
-        self.cluster.nodes.iter().filter(|node| !node.jobs.is_empty()).count()
+        self.cluster
+            .nodes
+            .iter()
+            .filter(|node| !node.jobs.is_empty())
+            .count()
     }
 }

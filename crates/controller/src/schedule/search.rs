@@ -11,7 +11,7 @@ use sluice_model::time::UnixSeconds;
 
 use super::expected_end;
 use super::pass::Pass;
-use super::profile::Timeline;
+use super::profile::{Release, Timeline};
 use crate::select::choose;
 use crate::select::fit::{self, Share};
 use crate::select::inventory::{amounts_of, is_held};
@@ -27,7 +27,10 @@ impl Pass<'_> {
         let from = self.classes[class].earliest(secs, self.now);
         let single = request.max_nodes == 1
             && request.required_nodes.is_empty()
-            && request.constraint.as_ref().is_none_or(|c| c.counted.is_empty());
+            && request
+                .constraint
+                .as_ref()
+                .is_none_or(|c| c.counted.is_empty());
         let mut best: Option<(i64, Vec<Share>)> = None;
         for variant in 0..self.classes[class].variants.len() {
             let found = if single {
@@ -51,7 +54,8 @@ impl Pass<'_> {
     pub(super) fn line(&mut self, node: usize) -> &mut Timeline {
         self.make_line(node);
         let (now, view) = (self.now, &self.view);
-        self.lines[node].get_or_insert_with(|| Timeline::new(now, view.free(node), view.total(node), &[]))
+        self.lines[node]
+            .get_or_insert_with(|| Timeline::new(now, view.free(node), view.total(node), &[]))
     }
 
     fn make_line(&mut self, node: usize) {
@@ -61,18 +65,34 @@ impl Pass<'_> {
         if self.releases.is_none() {
             self.releases = Some(self.collect_releases());
         }
-        let releases = self.releases.as_ref().and_then(|all| all.get(node)).map_or(&[][..], Vec::as_slice);
-        self.lines[node] = Some(Timeline::new(self.now, self.view.free(node), self.view.total(node), releases));
+        let releases = self
+            .releases
+            .as_ref()
+            .and_then(|all| all.get(node))
+            .map_or(&[][..], Vec::as_slice);
+        self.lines[node] = Some(Timeline::new(
+            self.now,
+            self.view.free(node),
+            self.view.total(node),
+            releases,
+        ));
     }
 
-    fn collect_releases(&mut self) -> Vec<Vec<(i64, Vec<u64>)>> {
-        let mut releases: Vec<Vec<(i64, Vec<u64>)>> = vec![Vec::new(); self.view.facts.len()];
+    fn collect_releases(&mut self) -> Vec<Vec<Release>> {
+        let mut releases: Vec<Vec<Release>> = vec![Vec::new(); self.view.facts.len()];
         for id in &self.cluster.holding {
-            let Some(job) = self.cluster.jobs.get(id) else { continue };
-            let Some(allocation) = &job.allocation else { continue };
+            let Some(job) = self.cluster.jobs.get(id) else {
+                continue;
+            };
+            let Some(allocation) = &job.allocation else {
+                continue;
+            };
             let end = expected_end(job, UnixSeconds(self.now)).0;
             for part in allocation.nodes.iter().filter(|part| is_held(part)) {
-                if let (Some(list), Some(facts)) = (releases.get_mut(part.node.at()), self.view.facts.get(part.node.at())) {
+                if let (Some(list), Some(facts)) = (
+                    releases.get_mut(part.node.at()),
+                    self.view.facts.get(part.node.at()),
+                ) {
                     list.push((end, amounts_of(facts.node, part)));
                 }
             }
@@ -94,43 +114,130 @@ impl Pass<'_> {
         secs: i64,
         from: i64,
     ) -> Option<(i64, Vec<Share>)> {
-        let all_gres: Vec<u64> = request.gres_per_job.iter().map(|gres| gres.count).collect();
-        let tasks = request.placed_tasks();
-        let mut amounts = Vec::new();
-        let mut heap = match self.classes[class].searches.remove(&(variant, secs)) {
-            Some(heap) => heap,
+        let key = (variant, secs);
+        let mut heap = match self.classes[class].searches.remove(&key) {
             None => {
+                self.classes[class].searches.insert(key, None);
+                return self.scan_one_node(class, variant, request, secs, from);
+            }
+            Some(None) => {
                 let nodes = Arc::clone(&self.classes[class].variants[variant]);
                 let facts = &self.view.facts;
-                nodes.iter().map(|node| Reverse((from, facts[*node as usize].weight, *node))).collect()
+                nodes
+                    .iter()
+                    .map(|node| Reverse((from, facts[*node as usize].weight, *node)))
+                    .collect()
             }
+            Some(Some(heap)) => heap,
         };
+        let all_gres: Vec<u64> = request.gres_per_job.iter().map(|gres| gres.count).collect();
+        let tasks = request.placed_tasks();
+        let (mut amounts, mut slots) = (Vec::new(), Vec::new());
         let mut found = None;
         while let Some(Reverse((known, weight, node))) = heap.pop() {
             self.make_line(node as usize);
             let facts = &self.view.facts[node as usize];
-            let Some(line) = &self.lines[node as usize] else { continue };
-            let fits = |slots: &[u64]| fit::need(request, facts, slots, tasks, &all_gres, &mut amounts).is_ok();
+            let Some(line) = &self.lines[node as usize] else {
+                continue;
+            };
+            let fits = |slots: &[u64]| {
+                fit::need(request, facts, slots, tasks, &all_gres, &mut amounts).is_ok()
+            };
             // A node that never fits leaves the queue.
-            let Some(time) = line.first_fit(known.max(from), secs, fits) else { continue };
-            heap.push(Reverse((time, weight, node)));
+            let Some(time) = line.first_fit(known.max(from), secs, fits) else {
+                continue;
+            };
             if time > known {
+                heap.push(Reverse((time, weight, node)));
                 continue;
             }
-            let mut slots = Vec::new();
             line.least(time, time.saturating_add(secs), &mut slots);
             if let Ok(memory) = fit::need(request, facts, &slots, tasks, &all_gres, &mut amounts) {
-                found = Some((time, vec![Share { node, tasks, amounts: amounts.clone(), memory }]));
+                heap.push(Reverse((time, weight, node)));
+                found = Some((
+                    time,
+                    vec![Share {
+                        node,
+                        tasks,
+                        amounts,
+                        memory,
+                    }],
+                ));
                 break;
             }
             // Fits in every moment, yet not throughout (devices of different types): look on from the next change.
-            heap.pop();
             if let Some(next) = line.next_change(time) {
                 heap.push(Reverse((next, weight, node)));
             }
         }
-        self.classes[class].searches.insert((variant, secs), heap);
+        self.classes[class].searches.insert(key, Some(heap));
         found
+    }
+
+    /// A search that is made once: node by node, none further than the best so far.
+    fn scan_one_node(
+        &mut self,
+        class: usize,
+        variant: usize,
+        request: &ResourceRequest,
+        secs: i64,
+        from: i64,
+    ) -> Option<(i64, Vec<Share>)> {
+        let all_gres: Vec<u64> = request.gres_per_job.iter().map(|gres| gres.count).collect();
+        let tasks = request.placed_tasks();
+        let (mut amounts, mut slots) = (Vec::new(), Vec::new());
+        let mut best: Option<(i64, u32, u32)> = None;
+        let nodes = Arc::clone(&self.classes[class].variants[variant]);
+        for node in nodes.iter() {
+            self.make_line(*node as usize);
+            let facts = &self.view.facts[*node as usize];
+            let Some(line) = &self.lines[*node as usize] else {
+                continue;
+            };
+            let mut start = from;
+            // A node of lower weight wins at the same time.
+            let limit = best.map_or(i64::MAX, |(time, weight, _)| {
+                if facts.weight < weight {
+                    time + 1
+                } else {
+                    time
+                }
+            });
+            let time = loop {
+                let fits = |slots: &[u64]| {
+                    fit::need(request, facts, slots, tasks, &all_gres, &mut amounts).is_ok()
+                };
+                let Some(time) = line.first_fit_before(start, secs, limit, fits) else {
+                    break None;
+                };
+                line.least(time, time.saturating_add(secs), &mut slots);
+                if fit::need(request, facts, &slots, tasks, &all_gres, &mut amounts).is_ok() {
+                    break Some(time);
+                }
+                let Some(next) = line.next_change(time) else {
+                    break None;
+                };
+                start = next;
+            };
+            if let Some(time) = time {
+                best = Some((time, facts.weight, *node));
+            }
+        }
+        let (time, _, node) = best?;
+        let facts = &self.view.facts[node as usize];
+        self.lines[node as usize]
+            .as_ref()?
+            .least(time, time.saturating_add(secs), &mut slots);
+        let memory = fit::need(request, facts, &slots, tasks, &all_gres, &mut amounts).ok()?;
+        Some((
+            time,
+            vec![Share {
+                node,
+                tasks,
+                amounts,
+                memory,
+            }],
+        ))
     }
 
     fn find_many_nodes(
@@ -145,40 +252,30 @@ impl Pass<'_> {
         for node in nodes.iter() {
             self.make_line(*node as usize);
         }
-        let search = Search { view: &self.view, lines: &self.lines, request, secs, floor: fit::job_gres_floor(request) };
-        let mut times: Vec<Option<i64>> = nodes.iter().map(|node| search.first_fit(*node, from)).collect();
-        let mut changes = 0;
-        loop {
-            let time = nth_smallest(&times, request.min_nodes as usize)?;
-            // A node that was free earlier may not be so any more.
-            let mut ready = 0;
-            for (node, known) in nodes.iter().zip(&mut times) {
-                if known.is_some_and(|t| t < time) {
-                    *known = search.first_fit(*node, time);
-                }
-                ready += usize::from(*known == Some(time));
-            }
-            if ready < request.min_nodes as usize {
-                continue;
-            }
-            let there: Vec<u32> =
-                nodes.iter().zip(&times).filter(|(_, known)| **known == Some(time)).map(|(node, _)| *node).collect();
-            if let Some(shares) = search.choose_at(&there, time) {
-                return Some((time, shares));
-            }
-            changes += 1;
-            let next_changes = nodes.iter().filter_map(|node| self.lines[*node as usize].as_ref()?.next_change(time));
-            let next = if changes < MOST_CHANGES { next_changes.min()? } else { self.last_change(&nodes).filter(|t| *t > time)? };
-            for (node, known) in nodes.iter().zip(&mut times) {
-                if known.is_some_and(|t| t < next) {
-                    *known = search.first_fit(*node, next);
-                }
-            }
-        }
-    }
-
-    fn last_change(&self, nodes: &[u32]) -> Option<i64> {
-        nodes.iter().filter_map(|node| self.lines[*node as usize].as_ref().map(Timeline::last_change)).max()
+        let search = Search {
+            view: &self.view,
+            lines: &self.lines,
+            request,
+            secs,
+            fewest: request.fewest_tasks_on_a_node(),
+            floor: fit::job_gres_floor(request),
+        };
+        let key = (variant, secs);
+        let known = self.classes[class].bounds.get_mut(&key).map(Option::take);
+        let again = known.is_some();
+        let times = known
+            .flatten()
+            .unwrap_or_else(|| vec![Some(from); nodes.len()]);
+        let mut times = Times {
+            exact: vec![false; nodes.len()],
+            known: times,
+        };
+        let found = search.run(&nodes, &mut times, from);
+        // Most lengths come up once: the second search of a kind keeps what it learns.
+        self.classes[class]
+            .bounds
+            .insert(key, again.then_some(times.known));
+        found
     }
 }
 
@@ -188,28 +285,99 @@ struct Search<'s> {
     lines: &'s [Option<Timeline>],
     request: &'s ResourceRequest,
     secs: i64,
+    fewest: u32,
     floor: Vec<u64>,
 }
 
+/// What is known about the first times of the nodes of a search.
+struct Times {
+    /// Not before this; `None` = never.
+    known: Vec<Option<i64>>,
+    /// It is exactly that time.
+    exact: Vec<bool>,
+}
+
 impl Search<'_> {
-    /// First time at which a node has room for the least part of the job.
-    fn first_fit(&self, node: u32, from: i64) -> Option<i64> {
-        let facts = &self.view.facts[node as usize];
-        let fewest = self.request.fewest_tasks_on_a_node();
+    /// The earliest time from `from` on at which the job as a whole fits. What it leaves in `times` holds for later jobs of the
+    /// kind: they cannot start before this one.
+    fn run(&self, nodes: &[u32], times: &mut Times, mut from: i64) -> Option<(i64, Vec<Share>)> {
+        let wanted = self.request.min_nodes as usize;
         let mut scratch = Vec::new();
-        self.lines[node as usize].as_ref()?.first_fit(from, self.secs, |slots| {
-            fit::need(self.request, facts, slots, fewest, &self.floor, &mut scratch).is_ok()
-        })
+        let mut changes = 0;
+        loop {
+            let time = nth_smallest(&times.known, wanted)?.max(from);
+            // Nodes that may be ready: find out. One that was free earlier may not be so any more.
+            let mut ready = 0;
+            for (at, node) in nodes.iter().enumerate() {
+                let Some(known) = times.known[at].filter(|known| *known <= time) else {
+                    continue;
+                };
+                if known < time || !times.exact[at] {
+                    times.known[at] = self.first_fit(*node, time, &mut scratch);
+                    times.exact[at] = true;
+                }
+                ready += usize::from(times.known[at] == Some(time));
+            }
+            if ready < wanted {
+                continue;
+            }
+            let there: Vec<u32> = nodes
+                .iter()
+                .zip(&times.known)
+                .filter(|(_, known)| **known == Some(time))
+                .map(|(node, _)| *node)
+                .collect();
+            if let Some(shares) = self.choose_at(&there, time) {
+                return Some((time, shares));
+            }
+            changes += 1;
+            let lines = || {
+                nodes
+                    .iter()
+                    .filter_map(|node| self.lines[*node as usize].as_ref())
+            };
+            from = if changes < MOST_CHANGES {
+                lines().filter_map(|line| line.next_change(time)).min()?
+            } else {
+                lines()
+                    .map(Timeline::last_change)
+                    .max()
+                    .filter(|last| *last > time)?
+            };
+        }
+    }
+
+    /// First time at which a node has room for the least part of the job.
+    fn first_fit(&self, node: u32, from: i64, scratch: &mut Vec<u64>) -> Option<i64> {
+        let facts = &self.view.facts[node as usize];
+        self.lines[node as usize]
+            .as_ref()?
+            .first_fit(from, self.secs, |slots| {
+                fit::need(
+                    self.request,
+                    facts,
+                    slots,
+                    self.fewest,
+                    &self.floor,
+                    scratch,
+                )
+                .is_ok()
+            })
     }
 
     fn choose_at(&self, nodes: &[u32], time: i64) -> Option<Vec<Share>> {
-        choose::choose(self.view, self.request, nodes, &mut |node: usize, out: &mut Vec<u64>| match &self.lines[node] {
-            Some(line) => {
-                line.least(time, time.saturating_add(self.secs), out);
-                true
-            }
-            None => false,
-        })
+        choose::choose(
+            self.view,
+            self.request,
+            nodes,
+            &mut |node: usize, out: &mut Vec<u64>| match &self.lines[node] {
+                Some(line) => {
+                    line.least(time, time.saturating_add(self.secs), out);
+                    true
+                }
+                None => false,
+            },
+        )
     }
 }
 

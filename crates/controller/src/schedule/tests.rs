@@ -88,12 +88,20 @@ fn case_016_large_job_is_not_starved() {
             world.submit(&format!("t{minute}_{i}"), "cpus=1 limit=10m");
         }
         world.pass();
-        if world.cluster.job(large).is_some_and(|job| job.state.base == JobState::Running) {
+        if world
+            .cluster
+            .job(large)
+            .is_some_and(|job| job.state.base == JobState::Running)
+        {
             started = Some(minute);
             break;
         }
     }
-    assert_eq!(started, Some(10), "the last small job ahead of it ends at minute 10");
+    assert_eq!(
+        started,
+        Some(10),
+        "the last small job ahead of it ends at minute 10"
+    );
 }
 
 /// The same where nobody gives a limit: the stream stops behind the large job.
@@ -111,11 +119,20 @@ fn case_016_without_limits() {
     }
     world.pass();
     for i in 0..6 {
-        assert_eq!(world.cluster.job(world.named(&format!("t{i}")).expect("submitted")).map(|j| j.state.base), Some(JobState::Pending));
+        assert_eq!(
+            world
+                .cluster
+                .job(world.named(&format!("t{i}")).expect("submitted"))
+                .map(|j| j.state.base),
+            Some(JobState::Pending)
+        );
         world.end(world.named(&format!("s{i}")).expect("started"));
         world.pass();
     }
-    assert_eq!(world.cluster.job(large).map(|job| job.state.base), Some(JobState::Running));
+    assert_eq!(
+        world.cluster.job(large).map(|job| job.state.base),
+        Some(JobState::Running)
+    );
 }
 
 /// Field case 024: jobs with one GPU fill node after node, so that a job with a whole node's GPUs starts.
@@ -147,7 +164,10 @@ fn order_of_the_queue() {
     let mut world = World::new("nodes n1 cpus=1");
     world.submit("first", "limit=1h");
     world.submit("second", "limit=1h");
-    assert_eq!(world.pass(), "first starts n1; second pending Resources, start 1h on n1");
+    assert_eq!(
+        world.pass(),
+        "first starts n1; second pending Resources, start 1h on n1"
+    );
 }
 
 /// `%N`, lowest task first, and the whole array has one verdict.
@@ -243,7 +263,10 @@ fn times() {
     let mut world = World::new("nodes n1 cpus=1");
     world.submit("A", "begin=1h limit=1h");
     world.submit("B", "deadline=30m limit=1h");
-    assert_eq!(world.pass(), "A pending BeginTime, start 1h; B misses its deadline");
+    assert_eq!(
+        world.pass(),
+        "A pending BeginTime, start 1h; B misses its deadline"
+    );
     assert_eq!(world.last_plan.next_wakeup.map(|t| t.0), Some(EPOCH + 3600));
 }
 
@@ -263,7 +286,10 @@ fn whole_nodes() {
     world.submit("A", "exclusive mem=100 limit=1h");
     world.pass();
     let part = &world.last_plan.starts[0].allocation.nodes[0];
-    assert_eq!((part.cpu_ids.len(), part.memory.0, part.gres[0].count), (4, 100, 2));
+    assert_eq!(
+        (part.cpu_ids.len(), part.memory.0, part.gres[0].count),
+        (4, 100, 2)
+    );
 }
 
 /// Memory is a resource of its own; without a default a job takes all of the node's.
@@ -322,11 +348,17 @@ fn several_partitions() {
 #[test]
 fn depth_is_bounded() {
     let mut world = World::new("nodes n1 cpus=1");
-    world.options = PlanOptions { max_jobs: 2, ..PlanOptions::default() };
+    world.options = PlanOptions {
+        max_jobs: 2,
+        ..PlanOptions::default()
+    };
     for name in ["A", "B", "C"] {
         world.submit(name, "limit=1h");
     }
-    assert_eq!(world.pass(), "A starts n1; B pending Resources, start 1h on n1");
+    assert_eq!(
+        world.pass(),
+        "A starts n1; B pending Resources, start 1h on n1"
+    );
 }
 
 /// A running job that is past its limit does not let others in, and is expected to be gone at once.
@@ -439,15 +471,27 @@ proptest! {
 #[test]
 #[ignore = "a measurement: it means something in a release build only"]
 fn large_queues() {
-    for (nodes, jobs, half_full) in [(1000, 10_000, false), (1000, 10_000, true), (250, 10_000, true), (1000, 2_500, true)] {
+    for (nodes, jobs, half_full) in [
+        (1000, 10_000, false),
+        (1000, 10_000, true),
+        (250, 10_000, true),
+        (1000, 2_500, true),
+    ] {
         for many_requests in [false, true] {
-            let mut world = World::new(&format!("nodes n[1-{nodes}] cpus=64 mem=256000 gres=gpu:8"));
+            let mut world =
+                World::new(&format!("nodes n[1-{nodes}] cpus=64 mem=256000 gres=gpu:8"));
             for node in 1..=nodes {
                 let (cpus, limit) = (if half_full { 32 } else { 64 }, 10 + (node * 7) % 600);
-                world.step(&format!("running r{node} on=n{node} cpus={cpus} limit={limit}m"));
+                world.step(&format!(
+                    "running r{node} on=n{node} cpus={cpus} limit={limit}m"
+                ));
             }
             for job in 0..jobs {
-                let limit = if many_requests { 10 + (job * 13) % 977 } else { [30, 60, 240, 720][job % 4] };
+                let limit = if many_requests {
+                    10 + (job * 13) % 977
+                } else {
+                    [30, 60, 240, 720][job % 4]
+                };
                 let words = match job % 10 {
                     0 => format!("nodes={} exclusive limit={limit}m", 2 + job % 30),
                     1 | 2 => format!("gres=gpu:{} limit={limit}m", 1 + job % 8),
@@ -457,15 +501,41 @@ fn large_queues() {
                 world.submit(&format!("j{job}"), &words);
             }
             let before = std::time::Instant::now();
-            let plan = super::plan(&world.cluster, sluice_model::time::UnixSeconds(world.now), PlanOptions::default());
+            let plan = super::plan(
+                &world.cluster,
+                sluice_model::time::UnixSeconds(world.now),
+                PlanOptions::default(),
+            );
             let full = before.elapsed();
             let before = std::time::Instant::now();
-            let quick = PlanOptions { max_jobs: 100, ..PlanOptions::default() };
-            let _ = super::plan(&world.cluster, sluice_model::time::UnixSeconds(world.now), quick);
-            let planned = plan.notes.iter().filter(|(_, note)| note.expected_start.is_some()).count();
+            let quick = PlanOptions {
+                max_jobs: 100,
+                ..PlanOptions::default()
+            };
+            let _ = super::plan(
+                &world.cluster,
+                sluice_model::time::UnixSeconds(world.now),
+                quick,
+            );
+            let quick = before.elapsed();
+            let before = std::time::Instant::now();
+            let short = PlanOptions {
+                max_reservations: 1000,
+                ..PlanOptions::default()
+            };
+            let _ = super::plan(
+                &world.cluster,
+                sluice_model::time::UnixSeconds(world.now),
+                short,
+            );
+            let planned = plan
+                .notes
+                .iter()
+                .filter(|(_, note)| note.expected_start.is_some())
+                .count();
             println!(
                 "{nodes} nodes, {jobs} jobs, half full {half_full}, many requests {many_requests}: {full:?} ({} start, {planned} \
-                 planned, of {}), quick pass {:?}",
+                 planned, of {}), 1000 booked {:?}, quick pass {quick:?}",
                 plan.starts.len(),
                 plan.notes.len(),
                 before.elapsed()

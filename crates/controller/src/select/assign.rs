@@ -12,8 +12,15 @@ use super::request::ResourceRequest;
 use crate::cluster::{Allocation, NodeAllocation, NodePhase};
 
 /// Turns shares into an allocation and takes it out of the view. `None` = the bitmaps hold less than the amounts say.
-pub fn assign(view: &mut FreeView<'_>, request: &ResourceRequest, shares: &[Share]) -> Option<Allocation> {
-    let mut allocation = Allocation { nodes: Vec::with_capacity(shares.len()), whole_nodes: request.whole_node };
+pub fn assign(
+    view: &mut FreeView<'_>,
+    request: &ResourceRequest,
+    shares: &[Share],
+) -> Option<Allocation> {
+    let mut allocation = Allocation {
+        nodes: Vec::with_capacity(shares.len()),
+        whole_nodes: request.whole_node,
+    };
     for share in shares {
         let (gres, near) = devices(view, share)?;
         let cpu_ids = cpus(view, request, share, &near)?;
@@ -57,7 +64,10 @@ fn devices(view: &mut FreeView<'_>, share: &Share) -> Option<(Vec<GresAllocation
             }
         }
         // Groups that differ only in their cores are one kind to the job.
-        match given.iter_mut().find(|g| g.name == gres.name && g.type_name == gres.type_name) {
+        match given
+            .iter_mut()
+            .find(|g| g.name == gres.name && g.type_name == gres.type_name)
+        {
             Some(same) => {
                 same.count += count;
                 same.indices.extend(indices);
@@ -76,9 +86,17 @@ fn devices(view: &mut FreeView<'_>, share: &Share) -> Option<(Vec<GresAllocation
 }
 
 /// CPU ids of a share, ascending.
-fn cpus(view: &mut FreeView<'_>, request: &ResourceRequest, share: &Share, near: &[u32]) -> Option<Vec<u32>> {
+fn cpus(
+    view: &mut FreeView<'_>,
+    request: &ResourceRequest,
+    share: &Share,
+    near: &[u32],
+) -> Option<Vec<u32>> {
     let node = share.node as usize;
-    let (threads, cores_per_socket) = (view.facts[node].threads.max(1), view.facts[node].cores.max(1));
+    let (threads, cores_per_socket) = (
+        view.facts[node].threads.max(1),
+        view.facts[node].cores.max(1),
+    );
     let wanted = share.amounts[CPU_SLOT] as usize;
     let bits = view.bits(node);
     let free_cores: Vec<u32> = bits
@@ -88,30 +106,51 @@ fn cpus(view: &mut FreeView<'_>, request: &ResourceRequest, share: &Share, near:
         .filter(|(_, core)| core.iter().all(|free| *free))
         .map(|(core, _)| core as u32)
         .collect();
-    let mut sockets: Vec<Vec<u32>> =
-        free_cores.chunk_by(|a, b| a / cores_per_socket == b / cores_per_socket).map(<[u32]>::to_vec).collect();
+    let mut sockets: Vec<Vec<u32>> = free_cores
+        .chunk_by(|a, b| a / cores_per_socket == b / cores_per_socket)
+        .map(<[u32]>::to_vec)
+        .collect();
     if request.unit == ConsumedUnit::Socket && !request.whole_node {
         sockets.retain(|cores| cores.len() == cores_per_socket as usize);
     }
     let wanted_cores = wanted.div_ceil(threads as usize);
     // Near the devices first; then the fullest socket that holds the rest, so that whole sockets stay free.
-    let near_cores = |cores: &[u32]| cores.iter().filter(|core| near.binary_search(core).is_ok()).count();
+    let near_cores = |cores: &[u32]| {
+        cores
+            .iter()
+            .filter(|core| near.binary_search(core).is_ok())
+            .count()
+    };
     sockets.sort_by_key(|cores| {
         let reachable = near_cores(cores).min(wanted_cores);
         let holds_all = cores.len() >= wanted_cores;
-        (std::cmp::Reverse(reachable), !holds_all, if holds_all { cores.len() } else { usize::MAX - cores.len() }, cores[0])
+        (
+            std::cmp::Reverse(reachable),
+            !holds_all,
+            if holds_all {
+                cores.len()
+            } else {
+                usize::MAX - cores.len()
+            },
+            cores[0],
+        )
     });
     let mut order: Vec<u32> = Vec::with_capacity(free_cores.len());
     for cores in &sockets {
-        let (close, far): (Vec<u32>, Vec<u32>) = cores.iter().partition(|core| near.binary_search(core).is_ok());
+        let (close, far): (Vec<u32>, Vec<u32>) = cores
+            .iter()
+            .partition(|core| near.binary_search(core).is_ok());
         order.extend(close);
         order.extend(far);
     }
     if !near.is_empty() {
         order.sort_by_key(|core| near.binary_search(core).is_err());
     }
-    let mut ids: Vec<u32> =
-        order.iter().take(wanted_cores).flat_map(|core| core * threads..(core + 1) * threads).collect();
+    let mut ids: Vec<u32> = order
+        .iter()
+        .take(wanted_cores)
+        .flat_map(|core| core * threads..(core + 1) * threads)
+        .collect();
     // Ids of the last, incomplete core of an odd node do not exist.
     ids.retain(|id| (*id as usize) < bits.cpus.len());
     ids.sort_unstable();

@@ -48,7 +48,9 @@ pub fn choose(
         let (found, lowest_weight) = one_node(view, request, nodes, availability);
         match found {
             // A node of higher weight is only taken when those of lower weight together do not suffice.
-            Some((share, weight)) if request.max_nodes == 1 || weight <= lowest_weight => return Some(vec![share]),
+            Some((share, weight)) if request.max_nodes == 1 || weight <= lowest_weight => {
+                return Some(vec![share]);
+            }
             None if request.max_nodes == 1 => return None,
             _ => {}
         }
@@ -62,12 +64,23 @@ fn counted(request: &ResourceRequest) -> &[(super::constraint::FeatureExpr, u32)
 
 fn key(request: &ResourceRequest, facts: &NodeFacts<'_>, available: &[u64]) -> Key {
     let free = available[CPU_SLOT];
-    let cpus = if request.least_loaded { u64::MAX - free } else { free };
+    let cpus = if request.least_loaded {
+        u64::MAX - free
+    } else {
+        free
+    };
     let gres = match request.gres_requests().next() {
-        Some(_) => request.gres_requests().map(|gres| fit::available_gres(facts, available, gres)).sum(),
+        Some(_) => request
+            .gres_requests()
+            .map(|gres| fit::available_gres(facts, available, gres))
+            .sum(),
         None => facts.gres_total,
     };
-    if request.least_loaded { (facts.weight, cpus, gres, facts.index.0) } else { (facts.weight, gres, cpus, facts.index.0) }
+    if request.least_loaded {
+        (facts.weight, cpus, gres, facts.index.0)
+    } else {
+        (facts.weight, gres, cpus, facts.index.0)
+    }
 }
 
 /// The best single node for all of the job, with its weight, and the lowest weight of a node with a free CPU.
@@ -93,7 +106,15 @@ fn one_node(
             continue;
         }
         if let Ok(memory) = fit::need(request, facts, &slots, tasks, &all_gres, &mut amounts) {
-            best = Some((key, Share { node, tasks, amounts: amounts.clone(), memory }));
+            best = Some((
+                key,
+                Share {
+                    node,
+                    tasks,
+                    amounts: amounts.clone(),
+                    memory,
+                },
+            ));
         }
     }
     (best.map(|(key, share)| (share, key.0)), lowest_weight)
@@ -113,12 +134,18 @@ fn many_nodes(
         if !availability.slots(node as usize, &mut slots) {
             continue;
         }
-        let Ok(capacity) = fit::capacity(request, facts, &slots, &floor, &mut scratch) else { continue };
+        let Ok(capacity) = fit::capacity(request, facts, &slots, &floor, &mut scratch) else {
+            continue;
+        };
         candidates.push(Candidate {
             node,
             capacity,
             key: key(request, facts, &slots),
-            job_gres: request.gres_per_job.iter().map(|gres| fit::available_gres(facts, &slots, gres)).collect(),
+            job_gres: request
+                .gres_per_job
+                .iter()
+                .map(|gres| fit::available_gres(facts, &slots, gres))
+                .collect(),
             available: slots.clone(),
         });
     }
@@ -129,9 +156,17 @@ fn many_nodes(
     weights.sort_unstable();
     weights.dedup();
     // Nodes that must be part are in whatever their weight.
-    let must = |c: &Candidate| request.required_nodes.binary_search_by(|n| n.as_str().cmp(view.facts[c.node as usize].name())).is_ok();
+    let must = |c: &Candidate| {
+        request
+            .required_nodes
+            .binary_search_by(|n| n.as_str().cmp(view.facts[c.node as usize].name()))
+            .is_ok()
+    };
     for weight in weights {
-        let within: Vec<&Candidate> = candidates.iter().filter(|c| c.key.0 <= weight || must(c)).collect();
+        let within: Vec<&Candidate> = candidates
+            .iter()
+            .filter(|c| c.key.0 <= weight || must(c))
+            .collect();
         if let Some(shares) = pick(view, request, &within, &must) {
             return Some(shares);
         }
@@ -151,13 +186,18 @@ fn pick(
         return None;
     }
     let (fewest, most) = node_count(request, within, required)?;
-    [(fewest, false), (fewest, true), (fewest + 1, true), (most, true)]
-        .into_iter()
-        .filter(|(number, _)| *number <= most)
-        .find_map(|(number, emptiest)| {
-            let chosen = pick_number(view, request, within, must, number, emptiest)?;
-            distribute(view, request, &chosen)
-        })
+    [
+        (fewest, false),
+        (fewest, true),
+        (fewest + 1, true),
+        (most, true),
+    ]
+    .into_iter()
+    .filter(|(number, _)| *number <= most)
+    .find_map(|(number, emptiest)| {
+        let chosen = pick_number(view, request, within, must, number, emptiest)?;
+        distribute(view, request, &chosen)
+    })
 }
 
 /// Picks so many nodes, preferred ones or the emptiest first; ascending by position.
@@ -169,7 +209,8 @@ fn pick_number<'c>(
     number: usize,
     emptiest: bool,
 ) -> Option<Vec<&'c Candidate>> {
-    let (mut chosen, mut others): (Vec<&Candidate>, Vec<&Candidate>) = within.iter().copied().partition(|c| must(c));
+    let (mut chosen, mut others): (Vec<&Candidate>, Vec<&Candidate>) =
+        within.iter().copied().partition(|c| must(c));
     let order = |candidates: Vec<&'c Candidate>, wanted: usize| {
         if emptiest && !request.contiguous {
             let mut sorted = candidates;
@@ -179,10 +220,12 @@ fn pick_number<'c>(
         in_order(request, candidates, wanted)
     };
     for (expr, count) in counted(request) {
-        let fits = |c: &&Candidate| expr.matches(view.facts[c.node as usize].node.effective_features());
+        let fits =
+            |c: &&Candidate| expr.matches(view.facts[c.node as usize].node.effective_features());
         let have = chosen.iter().filter(|c| must(c) && fits(c)).count();
         let wanted = (*count as usize).saturating_sub(have);
-        let (matching, rest): (Vec<&Candidate>, Vec<&Candidate>) = others.into_iter().partition(|c| fits(c));
+        let (matching, rest): (Vec<&Candidate>, Vec<&Candidate>) =
+            others.into_iter().partition(|c| fits(c));
         let mut matching = order(matching, wanted)?;
         if matching.len() < wanted {
             return None;
@@ -204,10 +247,16 @@ fn pick_number<'c>(
 }
 
 /// Fewest nodes that can hold the job, from [`ResourceRequest::min_nodes`] on, and the most that are of use.
-fn node_count(request: &ResourceRequest, within: &[&Candidate], required: usize) -> Option<(usize, usize)> {
+fn node_count(
+    request: &ResourceRequest,
+    within: &[&Candidate],
+    required: usize,
+) -> Option<(usize, usize)> {
     let fewest = (request.min_nodes as usize).max(required);
     let with_tasks = (request.placed_tasks() / request.min_tasks_per_node.max(1)) as usize;
-    let most = (request.max_nodes as usize).min(within.len()).min(with_tasks.max(fewest));
+    let most = (request.max_nodes as usize)
+        .min(within.len())
+        .min(with_tasks.max(fewest));
     let top_sum = |value: &dyn Fn(&Candidate) -> u64, count: usize| -> u64 {
         let mut values: Vec<u64> = within.iter().map(|c| value(c)).collect();
         values.sort_unstable_by(|a, b| b.cmp(a));
@@ -215,7 +264,11 @@ fn node_count(request: &ResourceRequest, within: &[&Candidate], required: usize)
     };
     let suffices = |count: usize| {
         top_sum(&|c| u64::from(c.capacity), count) >= u64::from(request.placed_tasks())
-            && request.gres_per_job.iter().enumerate().all(|(i, gres)| top_sum(&|c| c.job_gres[i], count) >= gres.count)
+            && request
+                .gres_per_job
+                .iter()
+                .enumerate()
+                .all(|(i, gres)| top_sum(&|c| c.job_gres[i], count) >= gres.count)
     };
     if fewest > most || !suffices(most) {
         return None;
@@ -227,7 +280,11 @@ fn node_count(request: &ResourceRequest, within: &[&Candidate], required: usize)
     let (mut low, mut high) = (fewest, most);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if suffices(middle) { high = middle } else { low = middle }
+        if suffices(middle) {
+            high = middle
+        } else {
+            low = middle
+        }
     }
     Some((high, most))
 }
@@ -248,9 +305,16 @@ fn in_order<'c>(
     number: usize,
 ) -> Option<Vec<&'c Candidate>> {
     let partial_gres = request.wants_gres() && !request.whole_node;
-    let mixed_weights = candidates.windows(2).any(|pair| pair[0].key.0 != pair[1].key.0);
-    let mixed_gres = !request.wants_gres() && candidates.windows(2).any(|pair| pair[0].key.1 != pair[1].key.1);
-    if !request.contiguous && (partial_gres || mixed_weights || mixed_gres || request.least_loaded || number <= 1) {
+    let mixed_weights = candidates
+        .windows(2)
+        .any(|pair| pair[0].key.0 != pair[1].key.0);
+    let mixed_gres = !request.wants_gres()
+        && candidates
+            .windows(2)
+            .any(|pair| pair[0].key.1 != pair[1].key.1);
+    if !request.contiguous
+        && (partial_gres || mixed_weights || mixed_gres || request.least_loaded || number <= 1)
+    {
         let mut sorted = candidates;
         sorted.sort_by_key(|c| c.key);
         return Some(sorted);
@@ -259,20 +323,37 @@ fn in_order<'c>(
     let mut runs: Vec<&[&Candidate]> = candidates.chunk_by(|a, b| a.node + 1 == b.node).collect();
     runs.sort_by_key(|run| {
         let enough = run.len() >= number;
-        (!enough, if enough { run.len() } else { usize::MAX - run.len() }, run[0].node)
+        (
+            !enough,
+            if enough {
+                run.len()
+            } else {
+                usize::MAX - run.len()
+            },
+            run[0].node,
+        )
     });
     if request.contiguous {
         let holding = runs.iter().find(|run| {
-            run.len() >= number && run.windows(number.max(1)).any(|window| holds(request, window))
+            run.len() >= number
+                && run
+                    .windows(number.max(1))
+                    .any(|window| holds(request, window))
         })?;
-        let start = holding.windows(number.max(1)).position(|window| holds(request, window))?;
+        let start = holding
+            .windows(number.max(1))
+            .position(|window| holds(request, window))?;
         return Some(holding[start..].to_vec());
     }
     Some(runs.concat())
 }
 
 /// Tasks node by node, each as many as fit while one is left for every node to come; per-job GRES likewise.
-fn distribute(view: &FreeView<'_>, request: &ResourceRequest, chosen: &[&Candidate]) -> Option<Vec<Share>> {
+fn distribute(
+    view: &FreeView<'_>,
+    request: &ResourceRequest,
+    chosen: &[&Candidate],
+) -> Option<Vec<Share>> {
     let mut tasks_left = request.placed_tasks().max(chosen.len() as u32);
     let mut gres_left: Vec<u64> = request.gres_per_job.iter().map(|gres| gres.count).collect();
     let mut shares = Vec::with_capacity(chosen.len());
@@ -280,7 +361,9 @@ fn distribute(view: &FreeView<'_>, request: &ResourceRequest, chosen: &[&Candida
     for (at, candidate) in chosen.iter().enumerate() {
         let facts = &view.facts[candidate.node as usize];
         let to_come = (chosen.len() - at - 1) as u32;
-        let tasks = tasks_left.saturating_sub(to_come.saturating_mul(request.min_tasks_per_node)).clamp(1, candidate.capacity);
+        let tasks = tasks_left
+            .saturating_sub(to_come.saturating_mul(request.min_tasks_per_node))
+            .clamp(1, candidate.capacity);
         let mut gres: Vec<u64> = Vec::with_capacity(gres_left.len());
         for (i, left) in gres_left.iter().enumerate() {
             let share = candidate.job_gres[i].min(left.saturating_sub(u64::from(to_come)));
@@ -288,7 +371,14 @@ fn distribute(view: &FreeView<'_>, request: &ResourceRequest, chosen: &[&Candida
         }
         // CPUs or memory that go with the GPUs may allow fewer of them than are free.
         let memory = loop {
-            match fit::need(request, facts, &candidate.available, tasks, &gres, &mut amounts) {
+            match fit::need(
+                request,
+                facts,
+                &candidate.available,
+                tasks,
+                &gres,
+                &mut amounts,
+            ) {
                 Ok(memory) => break memory,
                 Err(_) => {
                     let most = gres.iter_mut().max()?;
@@ -303,7 +393,12 @@ fn distribute(view: &FreeView<'_>, request: &ResourceRequest, chosen: &[&Candida
         for (left, given) in gres_left.iter_mut().zip(&gres) {
             *left -= given;
         }
-        shares.push(Share { node: candidate.node, tasks, amounts: amounts.clone(), memory });
+        shares.push(Share {
+            node: candidate.node,
+            tasks,
+            amounts: amounts.clone(),
+            memory,
+        });
     }
     (tasks_left == 0 && gres_left.iter().all(|left| *left == 0)).then_some(shares)
 }

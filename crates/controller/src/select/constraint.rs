@@ -68,17 +68,31 @@ impl Constraint {
     /// # Errors
     /// Empty names, unbalanced brackets, two bracket groups, an alternative between counted terms.
     pub fn parse(text: &str) -> Result<Self, ConstraintError> {
-        let error = |why| ConstraintError { text: text.to_owned(), why };
-        let mut reader = Reader { rest: text.trim(), in_bracket: false };
+        let error = |why| ConstraintError {
+            text: text.to_owned(),
+            why,
+        };
+        let mut reader = Reader {
+            rest: text.trim(),
+            in_bracket: false,
+        };
         let constraint = reader.whole().map_err(error)?;
-        if reader.rest.is_empty() { Ok(constraint) } else { Err(error("unexpected text at its end")) }
+        if reader.rest.is_empty() {
+            Ok(constraint)
+        } else {
+            Err(error("unexpected text at its end"))
+        }
     }
 
     /// Names of all features in it.
     #[must_use]
     pub fn feature_names(&self) -> BTreeSet<&str> {
         let mut names = BTreeSet::new();
-        let parts = self.filter.iter().chain(&self.alternatives).chain(self.counted.iter().map(|(e, _)| e));
+        let parts = self
+            .filter
+            .iter()
+            .chain(&self.alternatives)
+            .chain(self.counted.iter().map(|(e, _)| e));
         for expr in parts {
             expr.collect_names(&mut names);
         }
@@ -134,7 +148,10 @@ impl<'a> Reader<'a> {
     }
 
     fn name(&mut self) -> Parsed<&'a str> {
-        let end = self.rest.find(|c: char| "&|,*()[]".contains(c) || c.is_whitespace()).unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .find(|c: char| "&|,*()[]".contains(c) || c.is_whitespace())
+            .unwrap_or(self.rest.len());
         let (name, rest) = self.rest.split_at(end);
         if name.is_empty() {
             return Err("a feature name is missing");
@@ -147,7 +164,10 @@ impl<'a> Reader<'a> {
         if !self.take('*') {
             return Ok(None);
         }
-        let end = self.rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(self.rest.len());
         let (digits, rest) = self.rest.split_at(end);
         self.rest = rest;
         match digits.parse::<u32>() {
@@ -160,7 +180,11 @@ impl<'a> Reader<'a> {
     fn operand(&mut self) -> Parsed<FeatureExpr> {
         if self.take('(') {
             let expr = self.chain()?;
-            return if self.take(')') { Ok(expr) } else { Err("a closing parenthesis is missing") };
+            return if self.take(')') {
+                Ok(expr)
+            } else {
+                Err("a closing parenthesis is missing")
+            };
         }
         Ok(FeatureExpr::Feature(self.name()?.to_owned()))
     }
@@ -204,8 +228,12 @@ impl<'a> Reader<'a> {
             }
             match self.operator() {
                 None => break,
-                Some(Operator::And) if count.is_none() => return Err("& inside brackets needs a count on each term"),
-                Some(Operator::Or) if count.is_some() => return Err("| inside brackets cannot join counted terms"),
+                Some(Operator::And) if count.is_none() => {
+                    return Err("& inside brackets needs a count on each term");
+                }
+                Some(Operator::Or) if count.is_some() => {
+                    return Err("| inside brackets cannot join counted terms");
+                }
                 Some(_) => {}
             }
         }
@@ -223,8 +251,12 @@ impl<'a> Reader<'a> {
         loop {
             match self.item()? {
                 Item::Plain(expr) => {
-                    let joinable = first || operator == Operator::And || constraint.filter.is_some();
-                    if !joinable || (operator == Operator::Or && (brackets > 0 || !constraint.counted.is_empty())) {
+                    let joinable =
+                        first || operator == Operator::And || constraint.filter.is_some();
+                    if !joinable
+                        || (operator == Operator::Or
+                            && (brackets > 0 || !constraint.counted.is_empty()))
+                    {
                         return Err("| cannot join a counted term or a bracket group");
                     }
                     constraint.filter = Some(match constraint.filter.take() {
@@ -232,7 +264,9 @@ impl<'a> Reader<'a> {
                         None => expr,
                     });
                 }
-                Item::Counted(expr, n) if operator == Operator::And || first => constraint.counted.push((expr, n)),
+                Item::Counted(expr, n) if operator == Operator::And || first => {
+                    constraint.counted.push((expr, n))
+                }
                 Item::Bracket(group) if operator == Operator::And || first => {
                     brackets += 1;
                     constraint.alternatives = group.alternatives;
@@ -295,13 +329,35 @@ mod tests {
         assert_eq!(c.counted_nodes(), 3);
         let c = Constraint::parse("(a&b)*4").expect("parses");
         assert_eq!(c.counted_nodes(), 4);
-        assert_eq!(Constraint::parse("a*4&(b|c)").expect("parses").feature_names().into_iter().collect::<String>(), "abc");
+        assert_eq!(
+            Constraint::parse("a*4&(b|c)")
+                .expect("parses")
+                .feature_names()
+                .into_iter()
+                .collect::<String>(),
+            "abc"
+        );
     }
 
     /// What is not a constraint is refused.
     #[test]
     fn refuses() {
-        for bad in ["", "a&", "|a", "a*0", "a*x", "(a", "a)", "[a", "[a&b]", "[a|b]&[c|d]", "a*2|b", "[a*2|b*3]", "a b", "[[a|b]|c]"] {
+        for bad in [
+            "",
+            "a&",
+            "|a",
+            "a*0",
+            "a*x",
+            "(a",
+            "a)",
+            "[a",
+            "[a&b]",
+            "[a|b]&[c|d]",
+            "a*2|b",
+            "[a*2|b*3]",
+            "a b",
+            "[[a|b]|c]",
+        ] {
             assert!(Constraint::parse(bad).is_err(), "{bad} was accepted");
         }
     }

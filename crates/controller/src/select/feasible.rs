@@ -1,7 +1,7 @@
 //! Can a job ever run, and may it run in this partition now? The tests at submission and before every attempt.
 //!
-//! Sizes are tested against empty nodes, in service or not: a job may wait for a node to come back. Source: scheduling
-//! reference 7.1, messages as Slurm's commands print them.
+//! Sizes are tested against empty nodes, in service or not: a job may wait for a node to come back. Source: `slurm.conf(5)`
+//! (PartitionName, EnforcePartLimits); messages as Slurm's commands print them.
 
 use std::collections::BTreeMap;
 
@@ -26,22 +26,58 @@ const MEMORY_MESSAGE: &str = "Memory specification can not be satisfied";
 ///
 /// # Errors
 /// Slurm's code for what makes it impossible.
-pub fn can_ever_run(cluster: &Cluster, partition: &Partition, request: &ResourceRequest) -> Result<(), SelectError> {
+pub fn can_ever_run(
+    cluster: &Cluster,
+    partition: &Partition,
+    request: &ResourceRequest,
+) -> Result<(), SelectError> {
     if quick_yes(cluster, partition, request) {
-        return Ok(());
+        Ok(())
+    } else {
+        test(cluster, partition, request, &FreeView::of(cluster))
     }
+}
+
+/// As [`can_ever_run`], for callers that have a view of the nodes.
+///
+/// # Errors
+/// As [`can_ever_run`].
+pub fn can_ever_run_in(
+    cluster: &Cluster,
+    partition: &Partition,
+    request: &ResourceRequest,
+    view: &FreeView<'_>,
+) -> Result<(), SelectError> {
+    if quick_yes(cluster, partition, request) {
+        Ok(())
+    } else {
+        test(cluster, partition, request, view)
+    }
+}
+
+fn test(
+    cluster: &Cluster,
+    partition: &Partition,
+    request: &ResourceRequest,
+    view: &FreeView<'_>,
+) -> Result<(), SelectError> {
     names_exist(cluster, partition, request)?;
     if request.min_nodes as usize > partition.nodes.len() {
         return Err(SelectError::new(ErrorCode::InvalidNodeCount, ""));
     }
-    let view = FreeView::of(cluster);
     let mut shortages: BTreeMap<Shortage, usize> = BTreeMap::new();
     let floor = fit::job_gres_floor(request);
     let mut scratch = Vec::new();
     for filter in node_filters(request) {
         let mut nodes = Vec::new();
         for index in partition.nodes.iter() {
-            let Some(facts) = view.facts.get(index.at()).filter(|facts| facts.node.configured) else { continue };
+            let Some(facts) = view
+                .facts
+                .get(index.at())
+                .filter(|facts| facts.node.configured)
+            else {
+                continue;
+            };
             if filter.refuses_ever(facts).is_some() {
                 continue;
             }
@@ -55,19 +91,26 @@ pub fn can_ever_run(cluster: &Cluster, partition: &Partition, request: &Resource
             out.extend_from_slice(view.total(node));
             true
         };
-        if choose(&view, request, &nodes, empty).is_some() {
+        if choose(view, request, &nodes, empty).is_some() {
             return Ok(());
         }
     }
-    let message = match shortages.iter().max_by_key(|(_, count)| **count).map(|(short, _)| *short) {
+    let message = match shortages
+        .iter()
+        .max_by_key(|(_, count)| **count)
+        .map(|(short, _)| *short)
+    {
         Some(Shortage::Cpus) => CPU_MESSAGE,
         Some(Shortage::Memory) => MEMORY_MESSAGE,
         _ => "",
     };
-    Err(SelectError::new(ErrorCode::RequestedNodeConfigUnavailable, message))
+    Err(SelectError::new(
+        ErrorCode::RequestedNodeConfigUnavailable,
+        message,
+    ))
 }
 
-/// Sure to fit: enough nodes each of which takes an even part. Spares the submission path the full test.
+/// Sure to fit: the first nodes of the partition that are of use hold it together. Spares the submission path the full test.
 fn quick_yes(cluster: &Cluster, partition: &Partition, request: &ResourceRequest) -> bool {
     let plain = request.required_nodes.is_empty()
         && request.excluded_nodes.is_empty()
@@ -77,35 +120,55 @@ fn quick_yes(cluster: &Cluster, partition: &Partition, request: &ResourceRequest
     if !plain {
         return false;
     }
-    let mut found = 0;
+    let (mut found, mut tasks) = (0, 0_u64);
     let (mut total, mut scratch) = (Vec::new(), Vec::new());
     for index in partition.nodes.iter() {
-        let Some(node) = cluster.node(*index).filter(|node| node.configured) else { continue };
+        let Some(node) = cluster.node(*index).filter(|node| node.configured) else {
+            continue;
+        };
         let facts = NodeFacts::of(*index, node);
         facts.write_total(&mut total);
-        if fit::capacity(request, &facts, &total, &[], &mut scratch)
-            .is_ok_and(|capacity| u64::from(capacity) * u64::from(request.min_nodes) >= u64::from(request.placed_tasks()))
-        {
+        if let Ok(capacity) = fit::capacity(request, &facts, &total, &[], &mut scratch) {
             found += 1;
-            if found >= request.min_nodes {
-                return true;
-            }
+            tasks += u64::from(capacity);
+        }
+        if found > request.max_nodes {
+            return false;
+        }
+        if found >= request.min_nodes && tasks >= u64::from(request.placed_tasks()) {
+            return true;
         }
     }
     false
 }
 
 /// Nodes, features and GRES that the request names.
-fn names_exist(cluster: &Cluster, partition: &Partition, request: &ResourceRequest) -> Result<(), SelectError> {
+fn names_exist(
+    cluster: &Cluster,
+    partition: &Partition,
+    request: &ResourceRequest,
+) -> Result<(), SelectError> {
     let unknown = |name: &&String| !cluster.node_index.contains_key(name.as_str());
-    if request.required_nodes.iter().chain(&request.excluded_nodes).find(unknown).is_some() {
+    if request
+        .required_nodes
+        .iter()
+        .chain(&request.excluded_nodes)
+        .find(unknown)
+        .is_some()
+    {
         return Err(SelectError::new(ErrorCode::InvalidNodeName, ""));
     }
     let outside = |name: &&String| {
-        cluster.node_index.get(name.as_str()).is_some_and(|index| partition.nodes.binary_search(index).is_err())
+        cluster
+            .node_index
+            .get(name.as_str())
+            .is_some_and(|index| partition.nodes.binary_search(index).is_err())
     };
     if request.required_nodes.iter().find(outside).is_some() {
-        return Err(SelectError::new(ErrorCode::RequestedNodesNotInPartition, ""));
+        return Err(SelectError::new(
+            ErrorCode::RequestedNodesNotInPartition,
+            "",
+        ));
     }
     if let Some(constraint) = &request.constraint {
         for name in constraint.feature_names() {
@@ -115,14 +178,22 @@ fn names_exist(cluster: &Cluster, partition: &Partition, request: &ResourceReque
                     || node.features.as_deref().is_some_and(known)
                     || node.active_features.as_deref().is_some_and(known)
             });
-            if !exists && !cluster.config.scheduling.parameters.ignore_constraint_validation {
+            if !exists
+                && !cluster
+                    .config
+                    .scheduling
+                    .parameters
+                    .ignore_constraint_validation
+            {
                 return Err(SelectError::new(ErrorCode::InvalidFeature, ""));
             }
         }
     }
     for gres in request.gres_requests() {
         let exists = cluster.nodes.iter().any(|node| {
-            node.gres.iter().any(|g| g.name == gres.name && (gres.type_name.is_none() || g.type_name == gres.type_name))
+            node.gres.iter().any(|g| {
+                g.name == gres.name && (gres.type_name.is_none() || g.type_name == gres.type_name)
+            })
         });
         if !exists {
             return Err(SelectError::new(ErrorCode::InvalidGres, ""));
@@ -140,7 +211,9 @@ pub fn partition_limits(cluster: &Cluster, job: &Job, partition: &Partition) -> 
         PartitionState::Inactive => return Some(Reason::PartitionInactive),
         PartitionState::Up | PartitionState::Drain => {}
     }
-    if (config.root_only && job.request.uid != 0) || (config.req_resv && job.request.reservation.is_none()) {
+    if (config.root_only && job.request.uid != 0)
+        || (config.req_resv && job.request.reservation.is_none())
+    {
         return Some(Reason::PartitionConfig);
     }
     let listed = |list: &[String], name: &str| list.iter().any(|entry| entry == name);
@@ -161,15 +234,23 @@ pub fn partition_limits(cluster: &Cluster, job: &Job, partition: &Partition) -> 
     }
     let request = &job.request;
     let fewest = request.min_nodes.unwrap_or(1).max(1);
-    let too_many = fewest as usize > partition.nodes.len() || config.max_nodes.is_some_and(|max| fewest > max);
-    if too_many || request.max_nodes.is_some_and(|most| most < config.min_nodes) {
+    let too_many =
+        fewest as usize > partition.nodes.len() || config.max_nodes.is_some_and(|max| fewest > max);
+    if too_many
+        || request
+            .max_nodes
+            .is_some_and(|most| most < config.min_nodes)
+    {
         return Some(Reason::PartitionNodeLimit);
     }
     if crate::schedule::exceeds_time_limit(job, partition) {
         return Some(Reason::PartitionTimeLimit);
     }
     let policy = PartitionPolicy::of(config, &cluster.config);
-    if policy.max_mem_per_node.is_some_and(|max| request.mem_per_node.is_some_and(|m| m.0 > max)) {
+    if policy
+        .max_mem_per_node
+        .is_some_and(|max| request.mem_per_node.is_some_and(|m| m.0 > max))
+    {
         return Some(Reason::MaxMemPerLimit);
     }
     None

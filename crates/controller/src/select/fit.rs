@@ -58,7 +58,11 @@ pub fn need(
     if request.whole_node && available[CPU_SLOT] < cpus_total {
         return Err(Shortage::InUse);
     }
-    let gpus = if request.wants_gres() { take_gres(request, facts, available, tasks, job_gres, out)? } else { 0 };
+    let gpus = if request.wants_gres() {
+        take_gres(request, facts, available, tasks, job_gres, out)?
+    } else {
+        0
+    };
     let cpus = cpus_needed(request, facts, tasks, gpus)?;
     if cpus > available[CPU_SLOT] {
         return Err(Shortage::Cpus);
@@ -69,7 +73,9 @@ pub fn need(
         MemoryRequest::PerNode(m) => m,
         // A whole-node job is not refused because its CPUs times the memory of each exceed the node.
         MemoryRequest::PerCpu(m) if request.whole_node => {
-            let asked = u64::from(tasks).saturating_mul(u64::from(request.cpus_per_task)).saturating_mul(m);
+            let asked = u64::from(tasks)
+                .saturating_mul(u64::from(request.cpus_per_task))
+                .saturating_mul(m);
             if asked > facts.memory {
                 return Err(Shortage::Memory);
             }
@@ -78,7 +84,11 @@ pub fn need(
         MemoryRequest::PerCpu(m) => m.saturating_mul(cpus),
         MemoryRequest::PerGpu(m) => m.saturating_mul(gpus),
     };
-    let limit = if request.track_memory { available[MEMORY_SLOT] } else { facts.memory };
+    let limit = if request.track_memory {
+        available[MEMORY_SLOT]
+    } else {
+        facts.memory
+    };
     if memory > limit {
         return Err(Shortage::Memory);
     }
@@ -91,21 +101,39 @@ pub fn need(
     Ok(memory)
 }
 
-fn cpus_needed(request: &ResourceRequest, facts: &NodeFacts<'_>, tasks: u32, gpus: u64) -> Result<u64, Shortage> {
+fn cpus_needed(
+    request: &ResourceRequest,
+    facts: &NodeFacts<'_>,
+    tasks: u32,
+    gpus: u64,
+) -> Result<u64, Shortage> {
     let [sockets, cores, threads] = request.geometry;
     let too_small = sockets.is_some_and(|n| n > facts.sockets)
         || cores.is_some_and(|n| n > facts.cores)
         || threads.is_some_and(|n| n > facts.threads)
-        || request.tasks_per_socket.is_some_and(|n| tasks > n.saturating_mul(facts.sockets))
+        || request
+            .tasks_per_socket
+            .is_some_and(|n| tasks > n.saturating_mul(facts.sockets))
         || request.tmp_disk_mib > facts.node.config.tmp_disk_mib;
     if too_small {
         return Err(Shortage::Geometry);
     }
-    let used_threads = u64::from(threads.unwrap_or(facts.threads).clamp(1, facts.threads.max(1)));
+    let used_threads = u64::from(
+        threads
+            .unwrap_or(facts.threads)
+            .clamp(1, facts.threads.max(1)),
+    );
     let threads = u64::from(facts.threads.max(1));
     let (tasks, cpus_per_task) = (u64::from(tasks), u64::from(request.cpus_per_task));
-    let own = if request.overcommit { 1 } else { tasks.saturating_mul(cpus_per_task) };
-    let cpus = own.max(u64::from(request.min_cpus_per_node)).max(gpus.saturating_mul(u64::from(request.cpus_per_gpu))).max(1);
+    let own = if request.overcommit {
+        1
+    } else {
+        tasks.saturating_mul(cpus_per_task)
+    };
+    let cpus = own
+        .max(u64::from(request.min_cpus_per_node))
+        .max(gpus.saturating_mul(u64::from(request.cpus_per_gpu)))
+        .max(1);
     let mut cores = cpus.div_ceil(used_threads);
     if let Some(per_core) = request.tasks_per_core
         && !request.overcommit
@@ -121,10 +149,18 @@ fn cpus_needed(request: &ResourceRequest, facts: &NodeFacts<'_>, tasks: u32, gpu
     if request.unit == ConsumedUnit::Socket {
         cpus = cpus.next_multiple_of(u64::from(facts.socket_cpus().max(1)));
     }
-    if cpus > u64::from(facts.cpus) || request.max_cpus_per_node.is_some_and(|max| cpus > u64::from(max)) {
+    if cpus > u64::from(facts.cpus)
+        || request
+            .max_cpus_per_node
+            .is_some_and(|max| cpus > u64::from(max))
+    {
         return Err(Shortage::Cpus);
     }
-    Ok(if request.whole_node { u64::from(facts.cpus) } else { cpus })
+    Ok(if request.whole_node {
+        u64::from(facts.cpus)
+    } else {
+        cpus
+    })
 }
 
 /// Takes the GRES out of `available` into `out`: typed requests first, because untyped ones are served by any type.
@@ -140,8 +176,15 @@ fn take_gres(
     let mut gpus = 0;
     for typed in [true, false] {
         let per_node = request.gres_per_node.iter().map(|gres| (gres, gres.count));
-        let per_task = request.gres_per_task.iter().map(|gres| (gres, gres.count.saturating_mul(u64::from(tasks))));
-        let per_job = request.gres_per_job.iter().zip(job_gres).map(|(gres, count)| (gres, *count));
+        let per_task = request
+            .gres_per_task
+            .iter()
+            .map(|gres| (gres, gres.count.saturating_mul(u64::from(tasks))));
+        let per_job = request
+            .gres_per_job
+            .iter()
+            .zip(job_gres)
+            .map(|(gres, count)| (gres, *count));
         for (gres, count) in per_node.chain(per_task).chain(per_job) {
             if gres.type_name.is_some() != typed {
                 continue;
@@ -166,11 +209,31 @@ fn take_one_gres(
     count: u64,
     out: &mut [u64],
 ) -> Result<(), Shortage> {
-    let entries = || facts.node.gres.iter().enumerate().filter(|(_, entry)| serves(entry, gres));
-    let left_in = |out: &[u64], entry: usize| available[GRES_SLOT + entry].saturating_sub(out[GRES_SLOT + entry]);
-    if entries().any(|(entry, _)| facts.node.config.gres.get(entry).is_some_and(|g| g.no_consume)) {
+    let entries = || {
+        facts
+            .node
+            .gres
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| serves(entry, gres))
+    };
+    let left_in = |out: &[u64], entry: usize| {
+        available[GRES_SLOT + entry].saturating_sub(out[GRES_SLOT + entry])
+    };
+    if entries().any(|(entry, _)| {
+        facts
+            .node
+            .config
+            .gres
+            .get(entry)
+            .is_some_and(|g| g.no_consume)
+    }) {
         let there: u64 = entries().map(|(_, entry)| entry.count).sum();
-        return if there >= count { Ok(()) } else { Err(Shortage::Gres) };
+        return if there >= count {
+            Ok(())
+        } else {
+            Err(Shortage::Gres)
+        };
     }
     // One entry that holds them all, the fullest such, before several.
     let one = entries()
@@ -187,7 +250,11 @@ fn take_one_gres(
         out[GRES_SLOT + entry] += given;
         missing -= given;
     }
-    if missing == 0 { Ok(()) } else { Err(Shortage::Gres) }
+    if missing == 0 {
+        Ok(())
+    } else {
+        Err(Shortage::Gres)
+    }
 }
 
 /// Units of a GRES available on a node.
@@ -206,7 +273,13 @@ pub fn available_gres(facts: &NodeFacts<'_>, available: &[u64], gres: &GresReque
 /// The least of each per-job GRES that a node has to give for the node to be of use.
 #[must_use]
 pub fn job_gres_floor(request: &ResourceRequest) -> Vec<u64> {
-    let floor = |gres: &GresRequest| if request.max_nodes == 1 { gres.count } else { gres.count.min(1) };
+    let floor = |gres: &GresRequest| {
+        if request.max_nodes == 1 {
+            gres.count
+        } else {
+            gres.count.min(1)
+        }
+    };
     request.gres_per_job.iter().map(floor).collect()
 }
 
@@ -223,8 +296,15 @@ pub fn capacity(
 ) -> Result<u32, Shortage> {
     let mut fits = request.fewest_tasks_on_a_node();
     need(request, facts, available, fits, floor, scratch)?;
-    let others = request.min_nodes.saturating_sub(1).saturating_mul(request.min_tasks_per_node);
-    let most = request.placed_tasks().saturating_sub(others).min(request.max_tasks_per_node).max(fits);
+    let others = request
+        .min_nodes
+        .saturating_sub(1)
+        .saturating_mul(request.min_tasks_per_node);
+    let most = request
+        .placed_tasks()
+        .saturating_sub(others)
+        .min(request.max_tasks_per_node)
+        .max(fits);
     if most == fits || need(request, facts, available, most, floor, scratch).is_ok() {
         return Ok(most);
     }

@@ -127,16 +127,24 @@ impl<'a> FreeView<'a> {
         let mut free_cpus = 0;
         let threads = facts.threads.max(1) as usize;
         for (core, ids) in node.used_cpus.chunks(threads).enumerate() {
-            let kept = || (core * threads..core * threads + ids.len()).any(|id| reserved.contains(&(id as u32)));
+            let kept = || {
+                (core * threads..core * threads + ids.len())
+                    .any(|id| reserved.contains(&(id as u32)))
+            };
             if ids.iter().all(|used| !used) && (reserved.is_empty() || !kept()) {
                 free_cpus += ids.len() as u64;
             }
         }
         self.free.push(free_cpus);
-        self.free.push(facts.memory.saturating_sub(node.used_memory.0));
+        self.free
+            .push(facts.memory.saturating_sub(node.used_memory.0));
         for gres in &node.gres {
             let devices = gres.used.iter().filter(|used| **used).count() as u64;
-            let used = if gres.used.is_empty() { gres.used_count } else { devices };
+            let used = if gres.used.is_empty() {
+                gres.used_count
+            } else {
+                devices
+            };
             self.free.push(gres.count.saturating_sub(used));
         }
         facts.append_total(&mut self.total);
@@ -169,7 +177,12 @@ impl<'a> FreeView<'a> {
                     *free = false;
                 }
             }
-            let gres = facts.node.gres.iter().map(|g| g.used.iter().map(|used| !used).collect()).collect();
+            let gres = facts
+                .node
+                .gres
+                .iter()
+                .map(|g| g.used.iter().map(|used| !used).collect())
+                .collect();
             NodeBits { cpus, gres }
         })
     }
@@ -225,7 +238,10 @@ pub fn amounts_of(node: &Node, part: &NodeAllocation) -> Vec<u64> {
     amounts[MEMORY_SLOT] = part.memory.0;
     for given in &part.gres {
         if given.indices.is_empty() {
-            let entry = node.gres.iter().position(|g| g.name == given.name && g.type_name == given.type_name);
+            let entry = node
+                .gres
+                .iter()
+                .position(|g| g.name == given.name && g.type_name == given.type_name);
             if let Some(entry) = entry {
                 amounts[GRES_SLOT + entry] += given.count;
             }

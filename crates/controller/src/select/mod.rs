@@ -40,7 +40,10 @@ impl SelectError {
     /// An error.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self {
+            code,
+            message: message.into(),
+        }
     }
 }
 
@@ -78,19 +81,30 @@ pub fn place(
         let mut nodes = Vec::new();
         failure = PlacementFailure::default();
         for index in candidates {
-            let Some(facts) = view.facts.get(index.at()) else { continue };
+            let Some(facts) = view.facts.get(index.at()) else {
+                continue;
+            };
             match variant.refuses(facts) {
-                Some(cause) => failure.refused.entry(cause).or_default().push(facts.name().to_owned()),
+                Some(cause) => failure
+                    .refused
+                    .entry(cause)
+                    .or_default()
+                    .push(facts.name().to_owned()),
                 None => nodes.push(index.0),
             }
         }
         let shares = {
             let seen: &FreeView<'_> = view;
-            choose::choose(seen, request, &nodes, &mut |node: usize, out: &mut Vec<u64>| {
-                out.clear();
-                out.extend_from_slice(seen.free(node));
-                true
-            })
+            choose::choose(
+                seen,
+                request,
+                &nodes,
+                &mut |node: usize, out: &mut Vec<u64>| {
+                    out.clear();
+                    out.extend_from_slice(seen.free(node));
+                    true
+                },
+            )
         };
         if let Some(shares) = shares
             && let Some(allocation) = assign::assign(view, request, &shares)
@@ -101,8 +115,18 @@ pub fn place(
         let mut scratch = Vec::new();
         for node in nodes {
             let facts = &view.facts[node as usize];
-            if let Err(short) = fit::capacity(request, facts, view.free(node as usize), &floor, &mut scratch) {
-                failure.refused.entry(Refusal::Short(short)).or_default().push(facts.name().to_owned());
+            if let Err(short) = fit::capacity(
+                request,
+                facts,
+                view.free(node as usize),
+                &floor,
+                &mut scratch,
+            ) {
+                failure
+                    .refused
+                    .entry(Refusal::Short(short))
+                    .or_default()
+                    .push(facts.name().to_owned());
             }
         }
     }
@@ -121,13 +145,25 @@ impl NodeFilter<'_> {
     #[must_use]
     pub fn refuses_ever(&self, facts: &inventory::NodeFacts<'_>) -> Option<Refusal> {
         if !self.request.excluded_nodes.is_empty()
-            && self.request.excluded_nodes.binary_search_by(|name| name.as_str().cmp(facts.name())).is_ok()
+            && self
+                .request
+                .excluded_nodes
+                .binary_search_by(|name| name.as_str().cmp(facts.name()))
+                .is_ok()
         {
             return Some(Refusal::Excluded);
         }
         let features = facts.node.effective_features();
-        let filter = self.request.constraint.as_ref().and_then(|c| c.filter.as_ref());
-        if [filter, self.alternative].into_iter().flatten().any(|expr| !expr.matches(features)) {
+        let filter = self
+            .request
+            .constraint
+            .as_ref()
+            .and_then(|c| c.filter.as_ref());
+        if [filter, self.alternative]
+            .into_iter()
+            .flatten()
+            .any(|expr| !expr.matches(features))
+        {
             return Some(Refusal::Feature);
         }
         None
@@ -146,11 +182,23 @@ impl NodeFilter<'_> {
 /// The filters of a request, in the order in which they are tried.
 #[must_use]
 pub fn node_filters(request: &ResourceRequest) -> Vec<NodeFilter<'_>> {
-    let alternatives = request.constraint.as_ref().map_or(&[][..], |c| &c.alternatives);
+    let alternatives = request
+        .constraint
+        .as_ref()
+        .map_or(&[][..], |c| &c.alternatives);
     if alternatives.is_empty() {
-        return vec![NodeFilter { request, alternative: None }];
+        return vec![NodeFilter {
+            request,
+            alternative: None,
+        }];
     }
-    alternatives.iter().map(|expr| NodeFilter { request, alternative: Some(expr) }).collect()
+    alternatives
+        .iter()
+        .map(|expr| NodeFilter {
+            request,
+            alternative: Some(expr),
+        })
+        .collect()
 }
 
 /// Tasks on each node of an allocation: node by node as many as its CPUs hold, while one is left for each node to come.
@@ -163,7 +211,11 @@ pub fn tasks_on_nodes(request: &ResourceRequest, allocation: &Allocation) -> Vec
         .iter()
         .zip(1..)
         .map(|(part, place)| {
-            let by_cpus = if request.overcommit { u32::MAX } else { part.cpu_ids.len() as u32 / request.cpus_per_task.max(1) };
+            let by_cpus = if request.overcommit {
+                u32::MAX
+            } else {
+                part.cpu_ids.len() as u32 / request.cpus_per_task.max(1)
+            };
             let capacity = by_cpus.min(request.max_tasks_per_node).max(1);
             let reserved = (nodes - place).saturating_mul(request.min_tasks_per_node);
             let here = left.saturating_sub(reserved).clamp(1, capacity);

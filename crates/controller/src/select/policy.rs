@@ -3,7 +3,9 @@
 //! Memory in MiB, limits in minutes. Invariant: 0 of the configuration ("unlimited") is `None` here.
 //! Source: `slurm.conf(5)` (SelectType, SelectTypeParameters, DefMemPer*, MaxMemPer*, PartitionName).
 
-use sluice_config::{ClusterConfig, ConsumableUnit, Exclusive, OverSubscribe, PartitionConfig, SelectKind};
+use sluice_config::{
+    ClusterConfig, ConsumableUnit, Exclusive, OverSubscribe, PartitionConfig, SelectKind,
+};
 use sluice_model::memory::MemoryMib;
 
 use crate::cluster::Node;
@@ -86,7 +88,11 @@ impl PartitionPolicy {
             memory_default: memory_default(partition, config),
             def_cpus_per_gpu: partition.def_cpu_per_gpu.or(memory.def_cpu_per_gpu),
             max_mem_per_cpu: limit(partition.max_mem_per_cpu.unwrap_or(memory.max_mem_per_cpu)),
-            max_mem_per_node: limit(partition.max_mem_per_node.unwrap_or(memory.max_mem_per_node)),
+            max_mem_per_node: limit(
+                partition
+                    .max_mem_per_node
+                    .unwrap_or(memory.max_mem_per_node),
+            ),
             min_nodes: partition.min_nodes,
             max_cpus_per_node: partition.max_cpus_per_node,
         }
@@ -99,12 +105,20 @@ fn limit(memory: MemoryMib) -> Option<u64> {
 
 /// The partition's default rules as a whole: one that sets DefMemPerNode does not inherit DefMemPerCPU of the cluster.
 fn memory_default(partition: &PartitionConfig, config: &ClusterConfig) -> Option<MemoryDefault> {
-    let own = [partition.def_mem_per_node, partition.def_mem_per_cpu, partition.def_mem_per_gpu];
+    let own = [
+        partition.def_mem_per_node,
+        partition.def_mem_per_cpu,
+        partition.def_mem_per_gpu,
+    ];
     let cluster = &config.scheduling.memory;
     let [node, cpu, gpu] = if own.iter().any(Option::is_some) {
         own.map(Option::unwrap_or_default)
     } else {
-        [cluster.def_mem_per_node, cluster.def_mem_per_cpu, cluster.def_mem_per_gpu]
+        [
+            cluster.def_mem_per_node,
+            cluster.def_mem_per_cpu,
+            cluster.def_mem_per_gpu,
+        ]
     };
     limit(node)
         .map(MemoryDefault::PerNode)
@@ -132,16 +146,27 @@ pub fn node_shape(node: &Node) -> NodeShape {
     let (sockets, cores) = (config.sockets.max(1), config.cores_per_socket.max(1));
     let all_cores = sockets.saturating_mul(cores);
     if all_cores > 0 && cpus > 0 && cpus.is_multiple_of(all_cores) {
-        NodeShape { sockets, cores, threads: cpus / all_cores }
+        NodeShape {
+            sockets,
+            cores,
+            threads: cpus / all_cores,
+        }
     } else {
-        NodeShape { sockets: 1, cores: cpus.max(1), threads: 1 }
+        NodeShape {
+            sockets: 1,
+            cores: cpus.max(1),
+            threads: 1,
+        }
     }
 }
 
 /// Memory of a node that jobs may have.
 #[must_use]
 pub fn memory_for_jobs(node: &Node) -> u64 {
-    node.config.real_memory.saturating_sub(node.config.mem_spec_limit).0
+    node.config
+        .real_memory
+        .saturating_sub(node.config.mem_spec_limit)
+        .0
 }
 
 /// CPU ids kept for the system: CpuSpecList, or the highest CoreSpecCount cores.
@@ -152,6 +177,9 @@ pub fn reserved_cpus(node: &Node) -> Vec<u32> {
         return config.cpu_spec_list.clone();
     }
     let cpus = node.cpu_count();
-    let kept = config.core_spec_count.saturating_mul(node_shape(node).threads).min(cpus);
+    let kept = config
+        .core_spec_count
+        .saturating_mul(node_shape(node).threads)
+        .min(cpus);
     (cpus - kept..cpus).collect()
 }

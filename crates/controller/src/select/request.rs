@@ -89,7 +89,11 @@ impl ResourceRequest {
     ///
     /// # Errors
     /// A constraint or hostlist that cannot be read, memory above MaxMemPerNode, contradicting sizes.
-    pub fn new(request: &JobDescription, partition: &Partition, config: &ClusterConfig) -> Result<Self, SelectError> {
+    pub fn new(
+        request: &JobDescription,
+        partition: &Partition,
+        config: &ClusterConfig,
+    ) -> Result<Self, SelectError> {
         let policy = PartitionPolicy::of(&partition.config, config);
         Self::with_policy(request, &policy)
     }
@@ -98,16 +102,29 @@ impl ResourceRequest {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn with_policy(request: &JobDescription, policy: &PartitionPolicy) -> Result<Self, SelectError> {
+    pub fn with_policy(
+        request: &JobDescription,
+        policy: &PartitionPolicy,
+    ) -> Result<Self, SelectError> {
         let required_nodes = node_names(request.required_nodes.as_deref())?;
         let excluded_nodes = node_names(request.excluded_nodes.as_deref())?;
-        let constraint = match request.constraint.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+        let constraint = match request
+            .constraint
+            .as_deref()
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+        {
             Some(text) => Some(
-                Constraint::parse(text).map_err(|e| SelectError::new(ErrorCode::InvalidFeature, e.to_string()))?,
+                Constraint::parse(text)
+                    .map_err(|e| SelectError::new(ErrorCode::InvalidFeature, e.to_string()))?,
             ),
             None => None,
         };
-        let mut min_nodes = request.min_nodes.unwrap_or(0).max(1).max(required_nodes.len() as u32);
+        let mut min_nodes = request
+            .min_nodes
+            .unwrap_or(0)
+            .max(1)
+            .max(required_nodes.len() as u32);
         if let Some(constraint) = &constraint {
             min_nodes = min_nodes.max(constraint.counted_nodes());
         }
@@ -119,13 +136,16 @@ impl ResourceRequest {
         let gpus_in_all = gpu_count(&request.gres_per_job);
         let cpus_per_task = request.cpus_per_task.unwrap_or(1).max(1);
         let per_node = request.ntasks_per_node.filter(|n| *n > 0);
-        let tasks = request.ntasks.filter(|n| *n > 0).unwrap_or_else(|| match (per_node, request.ntasks_per_gpu) {
-            (Some(n), _) => n.saturating_mul(min_nodes),
-            (None, Some(n)) if gpus_in_all > 0 => n.saturating_mul(gpus_in_all as u32),
-            (None, Some(n)) => {
-                n.saturating_mul(gpu_count(&request.gres_per_node) as u32).saturating_mul(min_nodes).max(min_nodes)
+        let tasks = request.ntasks.filter(|n| *n > 0).unwrap_or_else(|| {
+            match (per_node, request.ntasks_per_gpu) {
+                (Some(n), _) => n.saturating_mul(min_nodes),
+                (None, Some(n)) if gpus_in_all > 0 => n.saturating_mul(gpus_in_all as u32),
+                (None, Some(n)) => n
+                    .saturating_mul(gpu_count(&request.gres_per_node) as u32)
+                    .saturating_mul(min_nodes)
+                    .max(min_nodes),
+                (None, None) => min_nodes,
             }
-            (None, None) => min_nodes,
         });
         // Tasks that are given and fixed per node fix the number of nodes too.
         if let (Some(n), Some(_), None) = (per_node, request.ntasks, request.min_nodes) {
@@ -138,7 +158,8 @@ impl ResourceRequest {
         };
         // More tasks than the nodes may take: the number of tasks rules, as it does in Slurm.
         let per_node = per_node.filter(|n| n.saturating_mul(max_nodes) >= tasks);
-        let exact_per_node = per_node.filter(|n| request.ntasks.is_none() || n.saturating_mul(min_nodes) == tasks);
+        let exact_per_node =
+            per_node.filter(|n| request.ntasks.is_none() || n.saturating_mul(min_nodes) == tasks);
 
         let mut normal = Self {
             min_nodes,
@@ -150,15 +171,25 @@ impl ResourceRequest {
             min_cpus_per_node: request.min_cpus_per_node.unwrap_or(0),
             max_cpus_per_node: policy.max_cpus_per_node,
             tasks_per_socket: request.ntasks_per_socket.filter(|n| *n > 0),
-            tasks_per_core: request.ntasks_per_core.filter(|n| *n > 0).or(policy.one_task_per_core.then_some(1)),
-            geometry: [request.sockets_per_node, request.cores_per_socket, request.threads_per_core],
+            tasks_per_core: request
+                .ntasks_per_core
+                .filter(|n| *n > 0)
+                .or(policy.one_task_per_core.then_some(1)),
+            geometry: [
+                request.sockets_per_node,
+                request.cores_per_socket,
+                request.threads_per_core,
+            ],
             memory: MemoryRequest::WholeNode,
             track_memory: policy.track_memory,
             tmp_disk_mib: request.tmp_disk_mib.unwrap_or(0),
             gres_per_node: request.gres_per_node.clone(),
             gres_per_job: request.gres_per_job.clone(),
             gres_per_task: request.gres_per_task.clone(),
-            cpus_per_gpu: request.cpus_per_gpu.or(policy.def_cpus_per_gpu).unwrap_or(0),
+            cpus_per_gpu: request
+                .cpus_per_gpu
+                .or(policy.def_cpus_per_gpu)
+                .unwrap_or(0),
             overcommit: request.overcommit,
             whole_node: policy.linear
                 || policy.exclusive_node
@@ -173,7 +204,11 @@ impl ResourceRequest {
         normal.add_gres_per_socket(request);
         normal.derive_gpus_from_tasks(request);
         normal.set_memory(request, policy)?;
-        for list in [&mut normal.gres_per_node, &mut normal.gres_per_job, &mut normal.gres_per_task] {
+        for list in [
+            &mut normal.gres_per_node,
+            &mut normal.gres_per_job,
+            &mut normal.gres_per_task,
+        ] {
             list.retain(|gres| gres.count > 0);
             list.sort();
         }
@@ -191,21 +226,37 @@ impl ResourceRequest {
 
     /// `--ntasks-per-gpu` with tasks and without GPUs gives the number of GPUs.
     fn derive_gpus_from_tasks(&mut self, request: &JobDescription) {
-        let Some(per_gpu) = request.ntasks_per_gpu.filter(|n| *n > 0) else { return };
+        let Some(per_gpu) = request.ntasks_per_gpu.filter(|n| *n > 0) else {
+            return;
+        };
         let named = self.gpus_named();
         if !named && request.ntasks.is_some() {
             let count = u64::from(self.tasks.div_ceil(per_gpu));
-            self.gres_per_job.push(GresRequest { name: "gpu".to_owned(), type_name: None, count });
+            self.gres_per_job.push(GresRequest {
+                name: "gpu".to_owned(),
+                type_name: None,
+                count,
+            });
         }
     }
 
     fn gpus_named(&self) -> bool {
-        [&self.gres_per_node, &self.gres_per_job, &self.gres_per_task].iter().any(|list| gpu_count(list) > 0)
+        [&self.gres_per_node, &self.gres_per_job, &self.gres_per_task]
+            .iter()
+            .any(|list| gpu_count(list) > 0)
     }
 
     /// Explicit request, else the defaults, then the maxima (MaxMemPerCPU lowers the memory per CPU and raises the CPUs).
-    fn set_memory(&mut self, request: &JobDescription, policy: &PartitionPolicy) -> Result<(), SelectError> {
-        self.memory = match (request.mem_per_node, request.mem_per_cpu, request.mem_per_gpu) {
+    fn set_memory(
+        &mut self,
+        request: &JobDescription,
+        policy: &PartitionPolicy,
+    ) -> Result<(), SelectError> {
+        self.memory = match (
+            request.mem_per_node,
+            request.mem_per_cpu,
+            request.mem_per_gpu,
+        ) {
             (Some(m), _, _) if m.0 == 0 => MemoryRequest::WholeNode,
             (Some(m), _, _) => MemoryRequest::PerNode(m.0),
             (None, Some(m), _) if m.0 == 0 => MemoryRequest::WholeNode,
@@ -222,7 +273,9 @@ impl ResourceRequest {
             match self.memory {
                 MemoryRequest::PerCpu(m) if m > max => {
                     let factor = m.div_ceil(max);
-                    self.cpus_per_task = self.cpus_per_task.saturating_mul(u32::try_from(factor).unwrap_or(u32::MAX));
+                    self.cpus_per_task = self
+                        .cpus_per_task
+                        .saturating_mul(u32::try_from(factor).unwrap_or(u32::MAX));
                     self.memory = MemoryRequest::PerCpu(m.div_ceil(factor));
                 }
                 MemoryRequest::PerNode(m) => {
@@ -233,7 +286,10 @@ impl ResourceRequest {
             }
         }
         if self.exceeds_memory_limit(policy) {
-            return Err(SelectError::new(ErrorCode::InvalidTaskMemory, String::new()));
+            return Err(SelectError::new(
+                ErrorCode::InvalidTaskMemory,
+                String::new(),
+            ));
         }
         Ok(())
     }
@@ -241,10 +297,14 @@ impl ResourceRequest {
     /// Above MaxMemPerNode on a node.
     #[must_use]
     pub fn exceeds_memory_limit(&self, policy: &PartitionPolicy) -> bool {
-        let Some(max) = policy.max_mem_per_node.filter(|max| *max > 0) else { return false };
+        let Some(max) = policy.max_mem_per_node.filter(|max| *max > 0) else {
+            return false;
+        };
         match self.memory {
             MemoryRequest::PerNode(m) => m > max,
-            MemoryRequest::PerCpu(m) => m.saturating_mul(u64::from(self.cpus_per_task.max(self.min_cpus_per_node))) > max,
+            MemoryRequest::PerCpu(m) => {
+                m.saturating_mul(u64::from(self.cpus_per_task.max(self.min_cpus_per_node))) > max
+            }
             MemoryRequest::WholeNode | MemoryRequest::PerGpu(_) => false,
         }
     }
@@ -258,9 +318,15 @@ impl ResourceRequest {
     /// NumCPUs of a pending job: what its tasks need, at least one a node.
     #[must_use]
     pub fn num_cpus(&self) -> u32 {
-        let tasks = if self.overcommit { self.min_nodes } else { self.tasks.saturating_mul(self.cpus_per_task) };
+        let tasks = if self.overcommit {
+            self.min_nodes
+        } else {
+            self.tasks.saturating_mul(self.cpus_per_task)
+        };
         let per_node = self.min_cpus_per_node.max(1).saturating_mul(self.min_nodes);
-        let gpus = self.cpus_per_gpu.saturating_mul(u32::try_from(self.num_gpus()).unwrap_or(u32::MAX));
+        let gpus = self
+            .cpus_per_gpu
+            .saturating_mul(u32::try_from(self.num_gpus()).unwrap_or(u32::MAX));
         tasks.max(per_node).max(gpus)
     }
 
@@ -275,37 +341,56 @@ impl ResourceRequest {
     /// Tasks to spread over the nodes: every node gets one at least, also when the job names more nodes than tasks.
     #[must_use]
     pub fn placed_tasks(&self) -> u32 {
-        self.tasks.max(self.min_nodes.saturating_mul(self.min_tasks_per_node.min(1)))
+        self.tasks.max(
+            self.min_nodes
+                .saturating_mul(self.min_tasks_per_node.min(1)),
+        )
     }
 
     /// GRES of any form are asked for.
     #[must_use]
     pub fn wants_gres(&self) -> bool {
-        !(self.gres_per_node.is_empty() && self.gres_per_job.is_empty() && self.gres_per_task.is_empty())
+        !(self.gres_per_node.is_empty()
+            && self.gres_per_job.is_empty()
+            && self.gres_per_task.is_empty())
     }
 
     /// Every GRES request in it.
     pub fn gres_requests(&self) -> impl Iterator<Item = &GresRequest> {
-        self.gres_per_node.iter().chain(&self.gres_per_job).chain(&self.gres_per_task)
+        self.gres_per_node
+            .iter()
+            .chain(&self.gres_per_job)
+            .chain(&self.gres_per_task)
     }
 
     /// Fewest tasks that a node must take for the job to come out with [`Self::max_nodes`] nodes.
     #[must_use]
     pub fn fewest_tasks_on_a_node(&self) -> u32 {
-        let others = self.max_tasks_per_node.saturating_mul(self.max_nodes.saturating_sub(1));
-        self.placed_tasks().saturating_sub(others).max(self.min_tasks_per_node).max(1)
+        let others = self
+            .max_tasks_per_node
+            .saturating_mul(self.max_nodes.saturating_sub(1));
+        self.placed_tasks()
+            .saturating_sub(others)
+            .max(self.min_tasks_per_node)
+            .max(1)
     }
 }
 
 /// GPUs in a list.
 #[must_use]
 pub fn gpu_count(list: &[GresRequest]) -> u64 {
-    list.iter().filter(|gres| gres.name == "gpu").map(|gres| gres.count).sum()
+    list.iter()
+        .filter(|gres| gres.name == "gpu")
+        .map(|gres| gres.count)
+        .sum()
 }
 
 fn node_names(hostlist: Option<&str>) -> Result<Vec<String>, SelectError> {
-    let Some(text) = hostlist.filter(|text| !text.trim().is_empty()) else { return Ok(Vec::new()) };
-    let mut names = parse_hostlist(text).map_err(|_| SelectError::new(ErrorCode::InvalidNodeName, String::new()))?;
+    let Some(text) = hostlist.filter(|text| !text.trim().is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let mut names = parse_hostlist(text)
+        .map_err(|_| SelectError::new(ErrorCode::InvalidNodeName, String::new()))?;
     names.sort_unstable();
     names.dedup();
     Ok(names)

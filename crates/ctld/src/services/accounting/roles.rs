@@ -37,7 +37,10 @@ pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
             Ok(Some(record)) => {
                 levels.insert(record.uid, role);
             }
-            Ok(None) => tracing::debug!(user = user.name, "has rights in accounting and no account on this host"),
+            Ok(None) => tracing::debug!(
+                user = user.name,
+                "has rights in accounting and no account on this host"
+            ),
             Err(error) => tracing::warn!("rights of user {} are not in force: {error}", user.name),
         }
     }

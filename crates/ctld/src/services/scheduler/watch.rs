@@ -14,7 +14,7 @@ use tonic::Status;
 
 use super::super::Shared;
 use super::{Boxed, no_such_job};
-use crate::core::now;
+use crate::core::{CoreError, now};
 
 /// Messages waiting for a slow watcher.
 const EVENTS_MAX: usize = 64;
@@ -28,6 +28,7 @@ pub(super) fn watch(shared: &Arc<Shared>, id: JobId, _caller: &Caller) -> Result
     let registration = shared.watchers.watch(key);
     let (sender, receiver) = mpsc::channel(EVENTS_MAX);
     let shared = Arc::clone(shared);
+    let mut stopping = shared.shutdown.subscribe();
     tokio::spawn(async move {
         let mut sent: BTreeMap<JobId, JobInfo> = BTreeMap::new();
         loop {
@@ -54,6 +55,11 @@ pub(super) fn watch(shared: &Arc<Shared>, id: JobId, _caller: &Caller) -> Result
             tokio::select! {
                 () = registration.changed() => {}
                 () = sender.closed() => return,
+                () = async { let _ = stopping.wait_for(|stop| *stop).await; } => {
+                    // Said as an error: a stream that just ended would look like the end of the job.
+                    let _ = sender.send(Err(CoreError::Stopped.into())).await;
+                    return;
+                }
             }
         }
     });

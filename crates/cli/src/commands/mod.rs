@@ -1,0 +1,112 @@
+//! The commands: one file each. A command reads its flags, asks the controller, prints, and returns its exit status.
+//!
+//! No command looks at an argument that is not in the flag tables, and none decides what the controller should decide.
+
+pub mod caller;
+mod job_results;
+mod sacct;
+mod sacctmgr;
+mod salloc;
+mod sbatch;
+mod scancel;
+mod scontrol;
+mod scontrol_show;
+mod scontrol_update;
+mod sinfo;
+mod squeue;
+mod srun;
+mod watch;
+
+use std::future::Future;
+use std::path::Path;
+
+use crate::flags::getopt::{Parsed, UsageError, parse};
+use crate::flags::{Command, help};
+use crate::output;
+
+/// First line of `--version`: the Slurm release whose interface this is.
+pub const SLURM_VERSION: &str = "slurm 25.11.0";
+
+/// Runs the program with its whole command line; returns the exit status.
+#[must_use]
+pub fn run(arguments: &[String]) -> i32 {
+    let called_as = arguments.first().map(|path| base_name(path)).unwrap_or_default();
+    if let Some(command) = Command::from_name(&called_as) {
+        return run_command(command, &arguments[1..]);
+    }
+    match arguments.get(1).and_then(|name| Command::from_name(&base_name(name))) {
+        Some(command) => run_command(command, &arguments[2..]),
+        None => {
+            let names: Vec<&str> = Command::ALL.iter().map(|command| command.name()).collect();
+            output::error_line(format!("Usage: sluice-cli COMMAND [arguments…]\nCommands: {}", names.join(", ")));
+            1
+        }
+    }
+}
+
+fn base_name(path: &str) -> String {
+    Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Runs one command with its arguments.
+fn run_command(command: Command, arguments: &[String]) -> i32 {
+    let parsed = match parse(command, arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => return usage_error(command, &error),
+    };
+    if let Some(code) = answer_about_itself(command, &parsed) {
+        return code;
+    }
+    let mut line = vec![command.name().to_string()];
+    line.extend_from_slice(arguments);
+    match command {
+        Command::Sbatch => sbatch::run(&parsed, &line),
+        Command::Salloc => salloc::run(&parsed, &line),
+        Command::Srun => srun::run(&parsed, &line),
+        Command::Squeue => squeue::run(&parsed),
+        Command::Sinfo => sinfo::run(&parsed),
+        Command::Scancel => scancel::run(&parsed),
+        Command::Scontrol => scontrol::run(&parsed),
+        Command::Sacct => sacct::run(&parsed),
+        Command::Sacctmgr => sacctmgr::run(&parsed),
+    }
+}
+
+/// Prints what the C library and Slurm print for a bad command line.
+fn usage_error(command: Command, error: &UsageError) -> i32 {
+    let name = command.name();
+    output::error_line(format!("{name}: {error}\nTry \"{name} --help\" for more information"));
+    command.usage_exit_code()
+}
+
+/// `--help`, `--usage`, `--version`.
+fn answer_about_itself(command: Command, parsed: &Parsed) -> Option<i32> {
+    let first = parsed.given.iter().find(|given| matches!(given.name, "help" | "usage" | "version"))?;
+    match first.name {
+        "help" => output::text_out(&help::help(command)),
+        "usage" => output::text_out(&help::usage(command)),
+        _ => output::text_out(&version_text()),
+    }
+    Some(0)
+}
+
+/// What `--version` and `scontrol version` print.
+fn version_text() -> String {
+    format!("{SLURM_VERSION}\nsluice {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// Runs a future to its end on this thread.
+fn block_on<F: Future<Output = i32>>(future: F) -> i32 {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => {
+            let code = runtime.block_on(future);
+            // Threads that wait for standard input must not keep the program.
+            runtime.shutdown_background();
+            code
+        }
+        Err(error) => {
+            output::error_line(format!("error: cannot start: {error}"));
+            1
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! x
+pub fn run(_: &crate::flags::getopt::Parsed) -> i32 { 1 }

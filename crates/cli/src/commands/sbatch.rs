@@ -1,0 +1,248 @@
+//! sbatch: submits a batch script.
+//!
+//! Order of the checks and all texts are Slurm's. A submission that got no answer is sent again with the same key, so that it
+//! can never become two jobs. Source: sbatch(1).
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sluice_model::error_code::ErrorCode;
+use sluice_model::job::JobDescription;
+use sluice_proto::v1::SubmitTest;
+
+use super::caller::Place;
+use super::{block_on, usage_error, watch};
+use crate::client::address::random_text;
+use crate::client::calls::Submitted;
+use crate::client::{Client, ClientError};
+use crate::flags::Command;
+use crate::flags::getopt::Parsed;
+use crate::output;
+use crate::submit::description::{batch_environment, describe};
+use crate::submit::environment::parse_export_file;
+use crate::submit::options::Options;
+use crate::submit::script::{BatchScript, DirectiveError, check_script, directives, read_script, wrapped};
+use crate::submit::Refusal;
+
+/// How long a submission waits for a controller that is away.
+pub(super) const SUBMIT_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Attempts when the controller is full, and the pause after the first.
+const FULL_ATTEMPTS: u64 = 15;
+
+/// Runs sbatch.
+pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
+    let place = Place::here();
+    let request = match prepare(parsed, line, &place) {
+        Ok(request) => request,
+        Err(Failure::Usage(error)) => return usage_error(Command::Sbatch, &error),
+        Err(Failure::Refused(refusal)) => return refuse(&refusal, "sbatch"),
+    };
+    let code = block_on(submit(request, &place));
+    match place.variable("SLURM_EXIT_ERROR").and_then(|text| text.parse().ok()) {
+        Some(other) if code == 1 => other,
+        _ => code,
+    }
+}
+
+/// Prints a refusal; returns its exit status.
+pub(super) fn refuse(refusal: &Refusal, command: &str) -> i32 {
+    for line in refusal.lines(command) {
+        output::error_line(line);
+    }
+    refusal.exit_code
+}
+
+enum Failure {
+    Usage(crate::flags::getopt::UsageError),
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Failure::Refused(refusal)
+    }
+}
+
+struct Request {
+    options: Options,
+    job: JobDescription,
+}
+
+fn prepare(parsed: &Parsed, line: &[String], place: &Place) -> Result<Request, Failure> {
+    let script = find_script(parsed, place)?;
+    check_script(&script.text)?;
+    let from_script = directives(&script.text).map_err(|error| match error {
+        DirectiveError::Usage(error) => Failure::Usage(error),
+        DirectiveError::HetJob => {
+            Failure::Refused(Refusal::error("Heterogeneous jobs (#SBATCH hetjob) are not supported yet"))
+        }
+    })?;
+    let options = Options::new(Command::Sbatch, &from_script, |name| place.variable(name), parsed);
+    print_options(&options);
+    let caller = place.caller(line);
+    let request = describe(&options, &caller)?;
+    for warning in &request.warnings {
+        output::error_line(format!("sbatch: warning: {warning}"));
+    }
+    let mut job = request.job;
+    let export_file = options.get("export-file").map(|file| read_export_file(file, &place.directory)).transpose()?;
+    job.environment = batch_environment(&options, &caller, &job, export_file);
+    job.name = job.name.or(Some(script.default_name));
+    job.command = script.path;
+    job.script = Some(script.text);
+    job.script_args = parsed.operands.get(1..).unwrap_or_default().to_vec();
+    job.submission_key = random_text();
+    Ok(Request { options, job })
+}
+
+fn find_script(parsed: &Parsed, place: &Place) -> Result<BatchScript, Refusal> {
+    let operand = parsed.operands.first().map(String::as_str);
+    match (parsed.value("wrap"), operand) {
+        (Some(_), Some(_)) => Err(Refusal::error("Script arguments not permitted with --wrap option")),
+        (Some(command), None) => Ok(wrapped(command)),
+        (None, operand) => {
+            let search_path = place.variable("PATH").unwrap_or_default();
+            read_script(operand, &place.directory, &search_path)
+        }
+    }
+}
+
+fn read_export_file(file: &str, directory: &Path) -> Result<std::collections::BTreeMap<String, String>, Refusal> {
+    let unable = |reason: String| Refusal::error(format!("Unable to read --export-file {file}: {reason}"));
+    let content = match file.parse::<u32>() {
+        Ok(descriptor) => std::fs::read(format!("/proc/self/fd/{descriptor}")),
+        Err(_) => std::fs::read(directory.join(file)),
+    };
+    content.map(|content| parse_export_file(&content)).map_err(|error| unable(error.to_string()))
+}
+
+/// `-v` lists the options.
+pub(super) fn print_options(options: &Options) {
+    if options.count("verbose") == 0 {
+        return;
+    }
+    let name = options.command.name();
+    output::error_line(format!("{name}: defined options"));
+    output::error_line(format!("{name}: -------------------- --------------------"));
+    for (option, value) in options.listing() {
+        output::error_line(format!("{name}: {option:<20}: {value}"));
+    }
+    output::error_line(format!("{name}: -------------------- --------------------"));
+    output::error_line(format!("{name}: end of defined options"));
+}
+
+/// Sends a submission until there is an answer.
+pub(super) async fn send(client: &mut Client, job: &JobDescription, test_only: bool) -> Result<Submitted, ClientError> {
+    let deadline = Instant::now() + SUBMIT_PATIENCE;
+    let mut attempt = 0;
+    loop {
+        match client.submit(job.clone(), test_only).await {
+            Err(error) if error.is_contact() && Instant::now() < deadline => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                *client = Client::connect_to(client.settings.clone(), left).await?;
+            }
+            Err(error) if error.code() == Some(ErrorCode::MaxJobCount) && attempt < FULL_ATTEMPTS => {
+                if attempt == 0 {
+                    output::error_line("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying");
+                }
+                attempt += 1;
+                tokio::time::sleep(Duration::from_secs(attempt)).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Prints why a submission was refused. `what` is the command's word for it.
+pub(super) fn print_submit_error(command: &str, what: &str, job: &JobDescription, error: &ClientError) {
+    if error.code() == Some(ErrorCode::InvalidGres) {
+        output::error_line(format!("{command}: error: {}", ErrorCode::InvalidGres.message()));
+        return;
+    }
+    if error.code() == Some(ErrorCode::InvalidPartitionName) {
+        output::error_line(format!("{command}: error: invalid partition specified: {}", job.partitions.join(",")));
+    }
+    let text = error.to_string();
+    let lines: Vec<&str> = text.lines().collect();
+    let (last, first) = lines.split_last().unwrap_or((&"", &[]));
+    for line in first {
+        output::error_line(format!("{command}: error: {line}"));
+    }
+    output::error_line(format!("{command}: error: {what}: {last}"));
+}
+
+async fn submit(request: Request, place: &Place) -> i32 {
+    let Request { options, job } = request;
+    let mut client = match Client::connect(SUBMIT_PATIENCE).await {
+        Ok(client) => client,
+        Err(error) => {
+            print_submit_error("sbatch", "Batch job submission failed", &job, &error);
+            return 1;
+        }
+    };
+    let test_only = options.has("test-only");
+    let submitted = match send(&mut client, &job, test_only).await {
+        Ok(submitted) => submitted,
+        Err(error) => {
+            let what = if test_only { "allocation failure" } else { "Batch job submission failed" };
+            print_submit_error("sbatch", what, &job, &error);
+            return 1;
+        }
+    };
+    for message in &submitted.messages {
+        output::error_line(format!("sbatch: {message}"));
+    }
+    if test_only {
+        print_test("sbatch", submitted.job_id, submitted.test.as_ref(), place);
+        return 0;
+    }
+    if options.has("parsable") {
+        output::line(match options.get("clusters") {
+            Some(cluster) => format!("{};{cluster}", submitted.job_id),
+            None => submitted.job_id.to_string(),
+        });
+    } else if !options.has("quiet") {
+        output::line(match options.get("clusters") {
+            Some(cluster) => format!("Submitted batch job {} on cluster {cluster}", submitted.job_id),
+            None => format!("Submitted batch job {}", submitted.job_id),
+        });
+    }
+    if options.has("wait") { wait(&mut client, submitted.job_id, job.array.is_some()).await } else { 0 }
+}
+
+/// What `--test-only` prints.
+pub(super) fn print_test(command: &str, job_id: u32, test: Option<&SubmitTest>, place: &Place) {
+    let Some(test) = test else { return };
+    let start = sluice_model::time::UnixSeconds(test.start_time);
+    output::error_line(format!(
+        "{command}: Job {job_id} to start at {} a using {} processors on nodes {} in partition {}",
+        place.times(start).point(start),
+        test.cpus,
+        test.nodes,
+        test.partition
+    ));
+}
+
+/// Waits for the end; the exit status is the job's, 1 when a signal ended it.
+async fn wait(client: &mut Client, job_id: u32, is_array: bool) -> i32 {
+    let status = if is_array {
+        watch::array_end(client, job_id).await
+    } else {
+        watch::until(client, job_id, |job| job.state.is_completed(), |_| {}).await.map(|job| {
+            // A job that was cancelled before it ran has no status of its own.
+            match job.exit_status.is_success() && job.state.base != sluice_model::state::JobState::Completed {
+                true => sluice_model::exit_status::WaitStatus::exited(1),
+                false => job.exit_status,
+            }
+        })
+    };
+    match status {
+        Ok(status) if status.signal() != 0 => 1,
+        Ok(status) => status.code(),
+        Err(error) => {
+            output::error_line(format!("sbatch: error: Unable to get the end of job {job_id}: {error}"));
+            1
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! `scontrol show …`.
+//!
+//! Records are printed by [`crate::format`]; here they are fetched and chosen. Source: scontrol(1).
+
+use sluice_model::array::IndexSet;
+use sluice_model::hostlist::{collapse_hostlist, collapse_sorted, parse_hostlist};
+use sluice_model::ids::{JobPart, JobSelector};
+use sluice_model::job::JobInfo;
+use sluice_proto::v1;
+
+use super::caller::now;
+use super::scontrol::{Context, is_keyword};
+use super::squeue::selects;
+use crate::client::ClientError;
+use crate::format::show_job::{ShowOptions, show_job};
+use crate::format::show_node::show_node;
+use crate::format::show_partition::show_partition;
+use crate::format::show_step::show_step;
+use crate::output;
+
+/// Runs `show` with its words.
+pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
+    let Some((entity, rest)) = words.split_first() else {
+        output::error_line("too few arguments for keyword:show");
+        return 1;
+    };
+    // Both `show job 5` and `show jobid=5` are common.
+    let (entity, given) = match entity.split_once('=') {
+        Some((entity, value)) => (entity, Some(value.to_string())),
+        None => (entity.as_str(), None),
+    };
+    let name = given.or_else(|| rest.first().cloned());
+    let result = match entity.to_ascii_lowercase().as_str() {
+        word if is_keyword(word, "jobs", 1) || is_keyword(word, "jobid", 1) => jobs(context, name.as_deref()).await,
+        word if is_keyword(word, "nodes", 1) || is_keyword(word, "nodename", 5) => nodes(context, name.as_deref()).await,
+        word if is_keyword(word, "partitions", 1) || is_keyword(word, "partitionname", 10) => {
+            partitions(context, name.as_deref()).await
+        }
+        word if is_keyword(word, "steps", 2) || is_keyword(word, "stepid", 2) => steps(context, name.as_deref()).await,
+        word if is_keyword(word, "config", 1) => config(context).await,
+        word if is_keyword(word, "hostnames", 5) => Ok(hostnames(context, name.as_deref())),
+        word if is_keyword(word, "hostlistsorted", 9) => Ok(hostlist(name.as_deref(), true)),
+        word if is_keyword(word, "hostlist", 5) => Ok(hostlist(name.as_deref(), false)),
+        word if is_keyword(word, "daemons", 2) => {
+            output::line("slurmctld slurmd");
+            Ok(0)
+        }
+        word if is_keyword(word, "reservations", 1) => {
+            output::line("No reservations in the system");
+            Ok(0)
+        }
+        word if is_keyword(word, "licenses", 2) || is_keyword(word, "topology", 1) || is_keyword(word, "assoc_mgr", 2) => {
+            output::error_line(format!("scontrol: error: show {word} is not supported yet"));
+            Ok(1)
+        }
+        _ => {
+            output::error_line(format!("invalid entity:{entity} for keyword:show"));
+            Ok(1)
+        }
+    };
+    match result {
+        Ok(code) => code,
+        Err((call, error)) => {
+            output::error_line(format!("{call} error: {error}"));
+            1
+        }
+    }
+}
+
+type Outcome = Result<i32, (&'static str, ClientError)>;
+
+fn show_options(context: &Context) -> ShowOptions {
+    ShowOptions {
+        one_line: context.options.has("oneliner"),
+        details: context.options.has("details"),
+        times: context.place.times(now()),
+        index_text_max: context.place.index_text_max(),
+        without_submit_line: context.place.variable("SLUICE_HIDE_SUBMIT_LINE").is_some(),
+    }
+}
+
+async fn jobs(context: &Context, name: Option<&str>) -> Outcome {
+    const CALL: &str = "slurm_load_jobs";
+    let fail = |error| (CALL, error);
+    let unknown = || {
+        output::error_line(format!("{CALL} error: Invalid job id specified"));
+        Ok(1)
+    };
+    let selector = match name.map(str::parse::<JobSelector>) {
+        None => None,
+        Some(Ok(selector)) => Some(selector),
+        Some(Err(_)) => return unknown(),
+    };
+    let client = context.connect().await.map_err(fail)?;
+    let list = match &selector {
+        Some(selector) => client.job(selector.job.0).await.map_err(fail)?,
+        None => client.jobs(v1::ListJobsRequest::default()).await.map_err(fail)?.jobs,
+    };
+    let options = show_options(context);
+    let mut text = String::new();
+    for job in &list {
+        match &selector {
+            None => text.push_str(&show_job(job, None, &options)),
+            Some(selector) if selects(selector, job) => {
+                for task in shown_tasks(selector, job) {
+                    text.push_str(&show_job(job, task, &options));
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    if text.is_empty() {
+        if selector.is_some() {
+            return unknown();
+        }
+        output::line("No jobs in the system");
+    }
+    output::text_out(&text);
+    Ok(0)
+}
+
+/// The tasks of an array's rest that a selector names one by one; the record itself else.
+fn shown_tasks(selector: &JobSelector, job: &JobInfo) -> Vec<Option<u32>> {
+    let rest = job.array_task_string.as_deref().and_then(|text| text.parse::<IndexSet>().ok());
+    match (&selector.part, rest) {
+        (JobPart::Task(_) | JobPart::Tasks(_), Some(rest)) => {
+            rest.iter().filter(|task| selector.selects_task(*task)).map(Some).collect()
+        }
+        _ => vec![None],
+    }
+}
+
+async fn nodes(context: &Context, name: Option<&str>) -> Outcome {
+    let fail = |error| ("slurm_load_node", error);
+    let client = context.connect().await.map_err(fail)?;
+    let all = client.nodes(Vec::new()).await.map_err(fail)?;
+    let options = show_options(context);
+    let wanted = match name {
+        None => None,
+        Some(name) if name.eq_ignore_ascii_case("all") => None,
+        Some(name) => Some(parse_hostlist(name).map_err(|error| fail(ClientError::Other(error.to_string())))?),
+    };
+    let mut text = String::new();
+    let mut code = 0;
+    match wanted {
+        None => all.iter().for_each(|node| text.push_str(&show_node(node, &options))),
+        Some(names) => {
+            for name in names {
+                match all.iter().find(|node| node.name == name) {
+                    Some(node) => text.push_str(&show_node(node, &options)),
+                    None => {
+                        text.push_str(&format!("Node {name} not found\n"));
+                        code = 1;
+                    }
+                }
+            }
+        }
+    }
+    output::text_out(&text);
+    Ok(code)
+}
+
+async fn partitions(context: &Context, name: Option<&str>) -> Outcome {
+    let fail = |error| ("slurm_load_partitions", error);
+    let client = context.connect().await.map_err(fail)?;
+    let all = client.partitions(Vec::new()).await.map_err(fail)?;
+    let options = show_options(context);
+    let text: String = all
+        .iter()
+        .filter(|partition| match name {
+            Some(name) => partition.name == name,
+            None => !partition.hidden || context.options.has("all"),
+        })
+        .map(|partition| show_partition(partition, &options))
+        .collect();
+    if let (true, Some(name)) = (text.is_empty(), name) {
+        output::line(format!("Partition {name} not found"));
+        return Ok(1);
+    }
+    output::text_out(&text);
+    Ok(0)
+}
+
+async fn steps(context: &Context, name: Option<&str>) -> Outcome {
+    const CALL: &str = "slurm_get_job_steps";
+    let fail = |error| (CALL, error);
+    let selector = match name.map(str::parse::<JobSelector>) {
+        None => None,
+        Some(Ok(selector)) => Some(selector),
+        Some(Err(_)) => return Err(fail(ClientError::Other("Invalid job id specified".to_string()))),
+    };
+    let client = context.connect().await.map_err(fail)?;
+    let list = client.steps(selector.as_ref().map(|selector| selector.job.0)).await.map_err(fail)?;
+    let options = show_options(context);
+    let text: String = list
+        .iter()
+        .filter(|step| selector.as_ref().and_then(|selector| selector.step).is_none_or(|wanted| wanted == step.step_id))
+        .map(|step| show_step(step, &options))
+        .collect();
+    match (text.is_empty(), name) {
+        (true, Some(name)) => {
+            output::line(format!("Job step {name} not found"));
+            Ok(1)
+        }
+        (true, None) => {
+            output::line("No job steps in the system");
+            Ok(0)
+        }
+        _ => {
+            output::text_out(&text);
+            Ok(0)
+        }
+    }
+}
+
+async fn config(context: &Context) -> Outcome {
+    let fail = |error| ("slurm_load_ctl_conf", error);
+    let client = context.connect().await.map_err(fail)?;
+    let reply = client
+        .admin()
+        .show_config(v1::ShowConfigRequest {})
+        .await
+        .map_err(|status| fail(ClientError::from(status)))?
+        .into_inner();
+    let times = context.place.times(now());
+    let mut text =
+        format!("Configuration data as of {}\n", times.point(sluice_model::time::UnixSeconds(reply.time)));
+    let entry = |entry: &v1::ConfigEntry| format!("{:<23} = {}\n", entry.key, entry.value);
+    text.extend(reply.entries.iter().map(entry));
+    for section in &reply.sections {
+        text.push_str(&format!("\n{}:\n", section.title));
+        text.extend(section.entries.iter().map(entry));
+    }
+    output::text_out(&text);
+    Ok(0)
+}
+
+/// Names one a line; without an argument those of this job.
+fn hostnames(context: &Context, list: Option<&str>) -> i32 {
+    let Some(list) = list.map(String::from).or_else(|| context.place.variable("SLURM_JOB_NODELIST")) else {
+        output::error_line("SLURM_JOB_NODELIST is not set");
+        return 1;
+    };
+    match parse_hostlist(&list) {
+        Ok(names) => {
+            let text: String = names.iter().map(|name| format!("{name}\n")).collect();
+            output::text_out(&text);
+            0
+        }
+        Err(error) => {
+            output::error_line(format!("Invalid hostlist: {error}"));
+            1
+        }
+    }
+}
+
+/// Names as an expression. A path names a file with one name a line.
+fn hostlist(list: Option<&str>, sorted: bool) -> i32 {
+    let Some(list) = list else {
+        output::error_line("invalid host list");
+        return 1;
+    };
+    let text = if list.contains('/') {
+        std::fs::read_to_string(list).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(",")
+    } else {
+        list.to_string()
+    };
+    match parse_hostlist(&text) {
+        Ok(names) => {
+            output::line(if sorted { collapse_sorted(&names) } else { collapse_hostlist(&names) });
+            0
+        }
+        Err(error) => {
+            output::error_line(format!("Invalid hostlist: {error}"));
+            1
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! How records are printed: columns of squeue, sinfo, sacct and sacctmgr, and the records of scontrol.
+//!
+//! Pure: records in, text out, with the present and the time zone as arguments; so everything here is tested without a
+//! controller. Layouts, headings and words for "nothing" are Slurm's, letter by letter.
+
+pub mod column;
+pub mod job_fields;
+pub mod job_rows;
+pub mod node_fields;
+pub mod node_groups;
+// pub mod sacct;
+// pub mod sacct_fields;
+// pub mod sacctmgr;
+pub mod show_job;
+pub mod show_node;
+pub mod show_partition;
+pub mod show_step;
+pub mod step_fields;
+pub mod time_style;
+
+/// What Slurm prints for a text that is not there.
+pub const NULL: &str = "(null)";
+
+/// The text, or `(null)` when there is none.
+#[must_use]
+pub fn or_null(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty()).unwrap_or(NULL).to_string()
+}
+
+/// Cuts or pads a value. Width 0 means as long as needed.
+#[must_use]
+pub fn fit(value: &str, width: usize, right: bool) -> String {
+    if width == 0 {
+        return value.to_string();
+    }
+    let cut: String = value.chars().take(width).collect();
+    if right { format!("{cut:>width$}") } else { format!("{cut:<width$}") }
+}
+
+/// Indices as ranges: `0-1,4`; `N/A` when there are none.
+#[must_use]
+pub fn index_ranges(indices: &[u32]) -> String {
+    if indices.is_empty() {
+        return "N/A".to_string();
+    }
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &index in indices {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == index => *last = index,
+            _ => ranges.push((index, index)),
+        }
+    }
+    let texts: Vec<String> = ranges
+        .into_iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .collect();
+    texts.join(",")
+}
+
+#[cfg(test)]
+pub(crate) mod samples;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// squeue cuts what is too long and never adds a mark.
+    #[test]
+    fn fitting() {
+        assert_eq!(fit("15_[1,3,5,7,9,20%2]", 18, true), "15_[1,3,5,7,9,20%2");
+        assert_eq!(fit("9", 4, true), "   9");
+        assert_eq!(fit("9", 4, false), "9   ");
+        assert_eq!(fit("long text", 0, true), "long text");
+        assert_eq!(index_ranges(&[0, 1, 4]), "0-1,4");
+        assert_eq!(index_ranges(&[]), "N/A");
+    }
+}

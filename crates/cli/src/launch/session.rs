@@ -1,0 +1,441 @@
+//! One running step from srun's side: the loop over frames, standard input, signals and time.
+//!
+//! Ends when every node has said that it is done, or is lost. The exit status is the highest of the tasks'.
+//! Source: srun(1) on interrupts, --kill-on-bad-exit and --wait.
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use sluice_model::launch::{SrunFrame, StepFrame};
+use sluice_model::signal::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+use super::listener::NodeEvent;
+use super::streams::{Sink, StreamMode};
+use super::tasks::{TaskTable, task_list};
+use super::{signal_step, terminal};
+use crate::client::Client;
+use crate::output;
+
+/// A second interrupt counts as such within this time.
+const INTERRUPT_WINDOW: Duration = Duration::from_secs(1);
+
+/// How long ended tasks of one node are collected for one line.
+const REPORT_DELAY: Duration = Duration::from_millis(20);
+
+/// How often a step whose nodes are silent is looked for at the controller.
+const SILENCE_CHECK: Duration = Duration::from_secs(5);
+
+/// How long a killed step may take before srun gives up waiting.
+const KILL_PATIENCE: Duration = Duration::from_secs(32);
+
+/// What rules the loop.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// Job.
+    pub job_id: u32,
+    /// Step.
+    pub step_id: u32,
+    /// `--kill-on-bad-exit`.
+    pub kill_on_bad_exit: bool,
+    /// `--wait`; `None` = no limit.
+    pub wait: Option<Duration>,
+    /// `--quit-on-interrupt`.
+    pub quit_on_interrupt: bool,
+    /// `--disable-status`.
+    pub disable_status: bool,
+    /// `-v` count.
+    pub verbose: usize,
+    /// `--quiet`.
+    pub quiet: bool,
+    /// Task 0 has a terminal.
+    pub pty: bool,
+    /// Standard input.
+    pub input: StreamMode,
+    /// Signals that are not passed on.
+    pub ignored_signals: Vec<i32>,
+}
+
+/// What became of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NodeProgress {
+    Awaited,
+    Connected,
+    Done,
+    Lost,
+}
+
+/// A running step.
+pub struct Session {
+    options: SessionOptions,
+    client: Client,
+    tasks: TaskTable,
+    sink: Sink,
+    progress: Vec<NodeProgress>,
+    senders: Vec<Option<mpsc::Sender<SrunFrame>>>,
+    input: Option<mpsc::Receiver<Vec<u8>>>,
+    input_started: bool,
+    report_at: Option<Instant>,
+    wait_until: Option<Instant>,
+    give_up_at: Option<Instant>,
+    interrupts: Vec<Instant>,
+    killing: bool,
+    lost: bool,
+    absent_once: bool,
+}
+
+impl Session {
+    /// A step whose nodes will connect.
+    #[must_use]
+    pub fn new(client: Client, tasks: TaskTable, sink: Sink, options: SessionOptions) -> Self {
+        let nodes = tasks.nodes().len();
+        Self {
+            options,
+            client,
+            tasks,
+            sink,
+            progress: vec![NodeProgress::Awaited; nodes],
+            senders: vec![None; nodes],
+            input: None,
+            input_started: false,
+            report_at: None,
+            wait_until: None,
+            give_up_at: None,
+            interrupts: Vec::new(),
+            killing: false,
+            lost: false,
+            absent_once: false,
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("StepId={}.{}", self.options.job_id, self.options.step_id)
+    }
+
+    fn say(&self, text: impl AsRef<str>) {
+        if !self.options.quiet {
+            // A raw terminal needs its own line begin.
+            let end = if self.options.pty { "\r" } else { "" };
+            output::error_line(format!("srun: {}{end}", text.as_ref()));
+        }
+    }
+
+    /// Runs until the end; returns the tasks with their exit statuses and whether a node was lost.
+    pub async fn run(mut self, mut events: mpsc::Receiver<NodeEvent>) -> (TaskTable, bool) {
+        let mut signals = match Signals::new(self.options.pty) {
+            Ok(signals) => signals,
+            Err(error) => {
+                output::error_line(format!("srun: error: cannot watch signals: {error}"));
+                return (self.tasks, true);
+            }
+        };
+        let mut silence = tokio::time::interval_at(Instant::now() + SILENCE_CHECK, SILENCE_CHECK);
+        while !self.finished() {
+            let deadline = [self.report_at, self.wait_until, self.give_up_at].into_iter().flatten().min();
+            tokio::select! {
+                biased;
+                Some(event) = events.recv() => self.on_event(event).await,
+                number = signals.next() => self.on_signal(number).await,
+                Some(bytes) = next_input(&mut self.input) => self.on_input(bytes).await,
+                () = at(deadline) => self.on_time().await,
+                _ = silence.tick() => self.look_for_step().await,
+            }
+        }
+        self.sink.flush();
+        self.report();
+        if self.tasks.any_killed() {
+            self.say(format!("Force Terminated {}", self.name()));
+        }
+        (self.tasks, self.lost)
+    }
+
+    fn finished(&self) -> bool {
+        self.progress.iter().all(|progress| matches!(progress, NodeProgress::Done | NodeProgress::Lost))
+            || self.give_up_at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    async fn on_event(&mut self, event: NodeEvent) {
+        match event {
+            NodeEvent::Connected { node, sender } if node < self.senders.len() => {
+                self.senders[node] = Some(sender);
+                self.progress[node] = NodeProgress::Connected;
+                self.start_input();
+            }
+            NodeEvent::Frame { node, frame } if node < self.senders.len() => self.on_frame(node, frame).await,
+            NodeEvent::Closed { node } if node < self.senders.len() => self.on_closed(node),
+            _ => {}
+        }
+    }
+
+    async fn on_frame(&mut self, node: usize, frame: StepFrame) {
+        match frame {
+            StepFrame::Started { error: None, .. } => {
+                self.tasks.started(node);
+                if self.options.verbose > 0 {
+                    let count = self.tasks.tasks_of(node).len();
+                    self.say(format!("Node {}, {count} tasks started", self.tasks.nodes()[node]));
+                }
+            }
+            StepFrame::Started { error: Some(text), .. } => {
+                output::error_line(format!("srun: error: task launch for {} failed on node {}: {text}", self.name(), self.tasks.nodes()[node]));
+                self.lost = true;
+                self.progress[node] = NodeProgress::Lost;
+            }
+            StepFrame::Output { task, is_stderr, data } => self.sink.take(task, is_stderr, &data),
+            StepFrame::TaskExit { task, status } => {
+                self.tasks.ended(task, status);
+                self.report_at = Some(self.report_at.unwrap_or_else(|| Instant::now() + REPORT_DELAY));
+                if !status.is_success() && self.options.kill_on_bad_exit {
+                    self.report();
+                    self.kill().await;
+                }
+                if self.wait_until.is_none() && !self.tasks.all_ended() {
+                    self.wait_until = self.options.wait.map(|wait| Instant::now() + wait);
+                }
+            }
+            StepFrame::Message { text } => output::error_line(text),
+            StepFrame::Done => {
+                self.progress[node] = NodeProgress::Done;
+                self.report();
+            }
+            StepFrame::Hello { .. } => {}
+        }
+    }
+
+    fn on_closed(&mut self, node: usize) {
+        self.senders[node] = None;
+        if self.progress[node] == NodeProgress::Done {
+            return;
+        }
+        if self.tasks.node_ended(node) {
+            self.progress[node] = NodeProgress::Done;
+            return;
+        }
+        self.progress[node] = NodeProgress::Lost;
+        self.lost = true;
+        if !self.killing {
+            output::error_line(format!("srun: error: Node failure on {}", self.tasks.nodes()[node]));
+        }
+    }
+
+    /// Prints what is to be said about ended tasks.
+    fn report(&mut self) {
+        self.report_at = None;
+        for (failed, line) in self.tasks.report(self.options.verbose > 0) {
+            if failed {
+                output::error_line(format!("srun: error: {line}"));
+            } else {
+                self.say(line);
+            }
+        }
+    }
+
+    async fn on_time(&mut self) {
+        let now = Instant::now();
+        if self.report_at.is_some_and(|at| at <= now) {
+            self.report();
+        }
+        if self.wait_until.is_some_and(|at| at <= now) {
+            self.wait_until = None;
+            if !self.tasks.all_ended() {
+                let seconds = self.options.wait.unwrap_or_default().as_secs();
+                self.say(format!("First task exited {seconds}s ago"));
+                self.say(format!("{} {}: running", self.name(), task_list(&self.tasks.running())));
+                self.say(format!("Terminating {}", self.name()));
+                self.kill().await;
+            }
+        }
+    }
+
+    /// Ends the step on all nodes; the nodes report as usual.
+    async fn kill(&mut self) {
+        if self.killing {
+            return;
+        }
+        self.killing = true;
+        self.give_up_at = Some(Instant::now() + KILL_PATIENCE);
+        if signal_step(&self.client, self.options.job_id, self.options.step_id, Signal::KILL.number()).await.is_err() {
+            self.send_all(SrunFrame::Signal { signal: Signal::KILL.number() }).await;
+        }
+    }
+
+    async fn send_all(&mut self, frame: SrunFrame) {
+        for sender in self.senders.iter().flatten() {
+            // A node whose connection is gone is noticed by its reader.
+            let _ = sender.send(frame.clone()).await;
+        }
+    }
+
+    async fn on_signal(&mut self, number: i32) {
+        if number == nix::libc::SIGWINCH {
+            let (rows, columns) = terminal::size();
+            self.send_all(SrunFrame::WindowSize { rows, columns }).await;
+        } else if number == Signal::INT.number() {
+            self.on_interrupt().await;
+        } else if number == nix::libc::SIGQUIT {
+            self.say(format!("forcing termination of {}", self.name()));
+            self.kill().await;
+        } else if !self.options.ignored_signals.contains(&number) {
+            self.say(format!("forcing signal {number} to {}", self.name()));
+            self.send_all(SrunFrame::Signal { signal: number }).await;
+        }
+    }
+
+    /// One interrupt shows states, a second within a second goes to the tasks, a third ends the step.
+    async fn on_interrupt(&mut self) {
+        let now = Instant::now();
+        let recent = self.interrupts.last().is_some_and(|last| now.duration_since(*last) <= INTERRUPT_WINDOW);
+        if !recent {
+            self.interrupts.clear();
+        }
+        self.interrupts.push(now);
+        let direct = self.options.quit_on_interrupt || self.options.disable_status;
+        let count = self.interrupts.len() + usize::from(direct);
+        match count {
+            1 => {
+                self.say("interrupt (one more within 1 sec to abort)");
+                for line in self.tasks.summary() {
+                    self.say(format!("{} {line}", self.name()));
+                }
+            }
+            2 => {
+                self.say(format!("sending Ctrl-C to {}", self.name()));
+                self.send_all(SrunFrame::Signal { signal: Signal::INT.number() }).await;
+            }
+            _ => {
+                self.say(format!("Job step aborted: Waiting up to {} seconds for job step to finish.", KILL_PATIENCE.as_secs()));
+                self.kill().await;
+            }
+        }
+    }
+
+    /// Reads standard input once every node is there, so that none misses its beginning.
+    fn start_input(&mut self) {
+        let ready = self.progress.iter().all(|progress| *progress != NodeProgress::Awaited);
+        if self.input_started || !ready || self.options.input.for_nodes().is_some() {
+            return;
+        }
+        self.input_started = true;
+        let (sender, receiver) = mpsc::channel(8);
+        let file = match &self.options.input {
+            StreamMode::File(path) => Some(path.clone()),
+            _ => None,
+        };
+        // A thread of its own: reading a terminal cannot be interrupted, and must not keep srun from its end.
+        std::thread::spawn(move || read_input(file, &sender));
+        self.input = Some(receiver);
+    }
+
+    async fn on_input(&mut self, data: Vec<u8>) {
+        let frame = |task| SrunFrame::Input { task, data: data.clone() };
+        match self.options.input {
+            StreamMode::OneTask(task) => {
+                let node = self.tasks.node_index(task);
+                if let Some(sender) = node.and_then(|node| self.senders.get(node)).and_then(Option::as_ref) {
+                    let _ = sender.send(frame(Some(task))).await;
+                }
+            }
+            _ => self.send_all(frame(None)).await,
+        }
+        if data.is_empty() {
+            self.input = None;
+        }
+    }
+
+    /// A step that the controller no longer has cannot connect any more.
+    async fn look_for_step(&mut self) {
+        if !self.progress.contains(&NodeProgress::Awaited) {
+            return;
+        }
+        let Ok(steps) = self.client.steps(Some(self.options.job_id)).await else { return };
+        let alive = steps.iter().any(|step| {
+            step.job_id.0 == self.options.job_id
+                && step.step_id.number() == self.options.step_id
+                && !step.state.is_finished()
+        });
+        if alive {
+            self.absent_once = false;
+        } else if self.absent_once {
+            for (node, progress) in self.progress.iter_mut().enumerate().filter(|(_, p)| **p == NodeProgress::Awaited) {
+                *progress = NodeProgress::Lost;
+                output::error_line(format!("srun: error: task launch failed on node {}", self.tasks.nodes()[node]));
+            }
+            self.lost = true;
+        } else {
+            self.absent_once = true;
+        }
+    }
+}
+
+/// Bytes of standard input or a file; an empty piece is its end.
+fn read_input(file: Option<String>, sender: &mpsc::Sender<Vec<u8>>) {
+    let mut source: Box<dyn std::io::Read> = match file {
+        None => Box::new(std::io::stdin()),
+        Some(path) => match std::fs::File::open(&path) {
+            Ok(file) => Box::new(file),
+            Err(error) => {
+                output::error_line(format!("srun: error: Could not open stdin file {path}: {error}"));
+                Box::new(std::io::empty())
+            }
+        },
+    };
+    let mut chunk = vec![0; 16 * 1024];
+    loop {
+        let length = match source.read(&mut chunk) {
+            Ok(length) => length,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => 0,
+        };
+        if sender.blocking_send(chunk[..length].to_vec()).is_err() || length == 0 {
+            return;
+        }
+    }
+}
+
+async fn next_input(input: &mut Option<mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
+    match input {
+        Some(receiver) => receiver.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The signals srun passes on or acts upon.
+struct Signals {
+    streams: Vec<(i32, tokio::signal::unix::Signal)>,
+}
+
+impl Signals {
+    fn new(pty: bool) -> std::io::Result<Self> {
+        use nix::libc::{SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+        let mut numbers = vec![SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGALRM, SIGUSR1, SIGUSR2, SIGCONT];
+        if pty {
+            numbers.push(SIGWINCH);
+        }
+        let streams = numbers
+            .into_iter()
+            .map(|number| Ok((number, signal(SignalKind::from_raw(number))?)))
+            .collect::<std::io::Result<_>>()?;
+        Ok(Self { streams })
+    }
+
+    async fn next(&mut self) -> i32 {
+        std::future::poll_fn(|context| {
+            for (number, stream) in &mut self.streams {
+                if let std::task::Poll::Ready(Some(())) = stream.poll_recv(context) {
+                    return std::task::Poll::Ready(*number);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await
+    }
+}

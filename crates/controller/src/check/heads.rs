@@ -1,0 +1,151 @@
+//! Is the head of the queue delayed by what starts behind it? By trial, slowly and plainly, apart from the planner.
+//!
+//! Times in seconds. Never changes anything.
+
+use std::cmp::Reverse;
+
+use sluice_model::ids::JobId;
+use sluice_model::reason::Reason;
+use sluice_model::time::UnixSeconds;
+
+use super::Violation;
+use crate::cluster::{Cluster, Job, NodeAllocation, NodePhase, Partition};
+use crate::plan::{Plan, PlannedStart};
+use crate::schedule::{expected_end, limit_secs};
+use crate::select::inventory::{FreeView, amounts_of};
+use crate::select::{ResourceRequest, choose, node_filters};
+
+/// The first job in the queue that waits for resources must be able to start no later with the jobs started behind it than
+/// without them. (Those further down are behind bookings, which are not part of a plan.)
+pub(super) fn check_heads(
+    cluster: &Cluster,
+    plan: &Plan,
+    now: UnixSeconds,
+    violations: &mut Vec<Violation>,
+) {
+    let waiting = plan
+        .notes
+        .iter()
+        .filter(|(_, note)| note.reason == Reason::Resources && note.expected_start.is_some());
+    let in_several = |id: &JobId| {
+        cluster
+            .job(*id)
+            .is_some_and(|job| job.request.partitions.len() > 1)
+    };
+    if plan
+        .starts
+        .iter()
+        .map(|start| &start.job)
+        .chain(plan.notes.iter().map(|(id, _)| id))
+        .any(in_several)
+    {
+        // What such a job booked in one partition stays booked when it starts in another.
+        return;
+    }
+    let Some(head) = waiting
+        .filter_map(|(id, _)| cluster.job(*id))
+        .min_by_key(|job| rank(cluster, job, &job.partition))
+    else {
+        return;
+    };
+    if head.is_array_master() {
+        return;
+    }
+    let Some(partition) = cluster.partition(&head.partition) else {
+        return;
+    };
+    let Ok(request) = ResourceRequest::new(&head.request, partition, &cluster.config) else {
+        return;
+    };
+    let own = rank(cluster, head, &head.partition);
+    let ahead = |start: &&PlannedStart| {
+        cluster
+            .job(start.job)
+            .is_some_and(|job| rank(cluster, job, &start.partition) < own)
+    };
+    let first: Vec<&PlannedStart> = plan.starts.iter().filter(ahead).collect();
+    let all: Vec<&PlannedStart> = plan.starts.iter().collect();
+    if let Some(before) = earliest(cluster, &request, partition, now, &first) {
+        let after = earliest(cluster, &request, partition, now, &all);
+        if after.is_none_or(|after| after > before) {
+            let after = UnixSeconds(after.unwrap_or(i64::MAX));
+            violations.push(Violation::HeadDelayed {
+                job: head.id,
+                before: UnixSeconds(before),
+                after,
+            });
+        }
+    }
+}
+
+/// Place in the queue.
+fn rank(cluster: &Cluster, job: &Job, partition: &str) -> impl Ord + use<> {
+    let tier = cluster
+        .partition(partition)
+        .map_or(0, |p| p.config.priority_tier);
+    (
+        Reverse(tier),
+        Reverse(job.priority),
+        job.submit_time,
+        job.array_job_id(),
+        job.array_task().unwrap_or(u32::MAX),
+        job.id,
+    )
+}
+
+/// Earliest start by trial of every moment at which something ends: slow and plain.
+fn earliest(
+    cluster: &Cluster,
+    request: &ResourceRequest,
+    partition: &Partition,
+    now: UnixSeconds,
+    starts: &[&PlannedStart],
+) -> Option<i64> {
+    let view = FreeView::of(cluster);
+    let mut held: Vec<(i64, &NodeAllocation)> = Vec::new();
+    for id in &cluster.holding {
+        let Some(job) = cluster.jobs.get(id) else {
+            continue;
+        };
+        let parts = job
+            .allocation
+            .iter()
+            .flat_map(|a| &a.nodes)
+            .filter(|part| part.phase != NodePhase::Released);
+        held.extend(parts.map(|part| (expected_end(job, now).0, part)));
+    }
+    for start in starts {
+        let end = now.0 + limit_secs(start.time_limit);
+        held.extend(start.allocation.nodes.iter().map(|part| (end, part)));
+    }
+    let mut moments: Vec<i64> = held.iter().map(|(end, _)| *end).chain([now.0]).collect();
+    moments.sort_unstable();
+    moments.dedup();
+    // Nothing is taken later on, so what is free at a moment stays free.
+    moments.into_iter().find(|moment| {
+        node_filters(request).iter().any(|filter| {
+            let usable: Vec<u32> = partition
+                .nodes
+                .iter()
+                .map(|n| n.0)
+                .filter(|n| filter.refuses(&view.facts[*n as usize]).is_none())
+                .collect();
+            let mut free = |node: usize, out: &mut Vec<u64>| {
+                out.clear();
+                out.extend_from_slice(view.total(node));
+                for (_, part) in held
+                    .iter()
+                    .filter(|(end, part)| part.node.at() == node && end > moment)
+                {
+                    for (slot, amount) in
+                        out.iter_mut().zip(amounts_of(view.facts[node].node, part))
+                    {
+                        *slot = slot.saturating_sub(amount);
+                    }
+                }
+                true
+            };
+            choose::choose(&view, request, &usable, &mut free).is_some()
+        })
+    })
+}

@@ -1,0 +1,301 @@
+//! Serving one job: it starts now on what is free, or books the earliest time at which it can.
+//!
+//! Part of the walk in [`super::pass`]. Invariant: what is started or booked is taken out of the view and the timelines before
+//! the next job is looked at.
+
+use std::sync::Arc;
+
+use sluice_model::hostlist::collapse_sorted;
+use sluice_model::reason::Reason;
+use sluice_model::time::UnixSeconds;
+
+use super::UNLIMITED_SECS;
+use super::pass::{Pass, Subject};
+use super::profile::Release;
+use crate::cluster::{Allocation, Job};
+use crate::plan::{PlannedStart, SchedulerKind};
+use crate::select::fit::Share;
+use crate::select::{ResourceRequest, assign, choose, feasible};
+
+/// Words that go with Resources when nodes are out of service.
+const NODES_OUT_TEXT: &str =
+    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions";
+/// A planned start does not ask for a new pass sooner than this: what it waits for wakes the planner itself.
+const PLANNED_WAKEUP_SECS: i64 = 30;
+
+impl<'a> Pass<'a> {
+    /// Starts the job, or as many tasks of the array as fit. Gives how many starts may be booked for what is left, or `None` if
+    /// there is nothing left to start.
+    pub(super) fn start_tasks(&mut self, subject: &Subject<'a>) -> Option<usize> {
+        let job: &'a Job = subject.job;
+        if self.done.contains(&job.id) {
+            return None;
+        }
+        let throttle = job.array.as_ref().map_or(0, |array| array.pending.throttle);
+        let unstarted = job
+            .array
+            .as_ref()
+            .filter(|_| job.is_array_master())
+            .map(|array| &array.pending.tasks);
+        let started = self.started_tasks.get(&job.id).copied().unwrap_or(0);
+        let mut left = unstarted
+            .map_or(1, |tasks| tasks.len())
+            .saturating_sub(started);
+        let mut tasks = unstarted
+            .into_iter()
+            .flat_map(|tasks| tasks.iter())
+            .skip(started);
+        while left > 0 {
+            let running = self
+                .running_tasks
+                .get(&job.array_job_id())
+                .copied()
+                .unwrap_or(0);
+            if throttle > 0 && running >= throttle {
+                self.note(job.id, Reason::JobArrayTaskLimit, None, None, None);
+                return None;
+            }
+            if self.plan.starts.len() >= self.options.max_starts {
+                return None;
+            }
+            let Some((allocation, scheduler)) = self.start_now(subject) else {
+                let room = if throttle > 0 {
+                    (throttle - running) as usize
+                } else {
+                    usize::MAX
+                };
+                return Some(left.min(room));
+            };
+            self.plan.starts.push(PlannedStart {
+                job: job.id,
+                array_task: tasks.next(),
+                partition: self.grounds[subject.ground].partition.config.name.clone(),
+                allocation,
+                time_limit: subject.limit,
+                scheduler,
+            });
+            left -= 1;
+            if job.array.is_some() {
+                *self.running_tasks.entry(job.array_job_id()).or_default() += 1;
+                *self.started_tasks.entry(job.id).or_default() += 1;
+            }
+        }
+        self.done.insert(job.id);
+        None
+    }
+
+    /// Places a job on what is free from now until its end.
+    fn start_now(&mut self, subject: &Subject<'a>) -> Option<(Allocation, SchedulerKind)> {
+        let class = &self.classes[subject.class];
+        if subject.secs >= class.full_from_secs || !class.unavailable.is_empty() {
+            return None;
+        }
+        let request = Arc::clone(&class.request);
+        let variants = class.variants.clone();
+        let (now, end) = (self.now, self.now.saturating_add(subject.secs));
+        let (view, lines, booked, strict, blocked) = (
+            &self.view,
+            &self.lines,
+            &self.booked,
+            !self.backfill,
+            &self.blocked_nodes,
+        );
+        let mut around_bookings = |node: usize, out: &mut Vec<u64>| {
+            if strict && blocked[node] {
+                return false;
+            }
+            match lines[node].as_ref().filter(|_| booked[node]) {
+                Some(line) => line.least(now, end, out),
+                None => {
+                    out.clear();
+                    out.extend_from_slice(view.free(node));
+                }
+            }
+            true
+        };
+        let shares = variants
+            .iter()
+            .find_map(|nodes| choose::choose(view, &request, nodes, &mut around_bookings));
+        let allocation = shares
+            .as_ref()
+            .and_then(|shares| assign::assign(&mut self.view, &request, shares));
+        let (Some(shares), Some(allocation)) = (shares, allocation) else {
+            self.remember_full(subject, &request, &variants);
+            return None;
+        };
+        let behind = self.grounds[subject.ground].blocked
+            || shares.iter().any(|s| self.blocked_nodes[s.node as usize]);
+        for share in &shares {
+            let node = share.node as usize;
+            if let Some(line) = &mut self.lines[node] {
+                line.take(now, end, &share.amounts);
+            } else if let Some(releases) = &mut self.releases {
+                insert_release(&mut releases[node], end, share.amounts.clone());
+            }
+        }
+        if self.releases.is_none() {
+            // Kept for the day the future of these nodes is asked for.
+            self.early_starts.extend(
+                shares
+                    .into_iter()
+                    .map(|share| (share.node, end, share.amounts)),
+            );
+        }
+        Some((
+            allocation,
+            if behind {
+                SchedulerKind::Backfill
+            } else {
+                SchedulerKind::Main
+            },
+        ))
+    }
+
+    /// A class that does not fit even without what is booked is out for every length of job.
+    fn remember_full(
+        &mut self,
+        subject: &Subject<'a>,
+        request: &ResourceRequest,
+        variants: &[Arc<Vec<u32>>],
+    ) {
+        let view = &self.view;
+        let mut free = |node: usize, out: &mut Vec<u64>| {
+            out.clear();
+            out.extend_from_slice(view.free(node));
+            true
+        };
+        let booked = self.reservations > 0;
+        let fits_unbooked = booked
+            && variants
+                .iter()
+                .any(|nodes| choose::choose(view, request, nodes, &mut free).is_some());
+        let class = &mut self.classes[subject.class];
+        class.full_from_secs = if fits_unbooked {
+            class.full_from_secs.min(subject.secs)
+        } else {
+            0
+        };
+    }
+
+    /// The job does not start now: finds out why and until when, and books `tasks` starts.
+    pub(super) fn wait(&mut self, subject: &Subject<'a>, tasks: usize) {
+        let job = subject.job;
+        let ground = &self.grounds[subject.ground];
+        let partition = ground.partition;
+        let class = &mut self.classes[subject.class];
+        let request = Arc::clone(&class.request);
+        let (cluster, view) = (self.cluster, &self.view);
+        let verdict = class
+            .feasible
+            .get_or_insert_with(|| feasible::can_ever_run_in(cluster, partition, &request, view))
+            .clone();
+        if let Err(error) = verdict {
+            self.impossible(job, &error);
+            return;
+        }
+        if !class.unavailable.is_empty() {
+            let nodes = collapse_sorted(class.unavailable.iter());
+            self.note(
+                job.id,
+                Reason::ReqNodeNotAvail,
+                Some(format!("UnavailableNodes:{nodes}")),
+                None,
+                None,
+            );
+            return;
+        }
+        if class.usable_nodes() < request.min_nodes as usize {
+            self.note(
+                job.id,
+                Reason::Resources,
+                Some(NODES_OUT_TEXT.to_owned()),
+                None,
+                None,
+            );
+            return;
+        }
+        let reason = if ground.blocked {
+            Reason::Priority
+        } else {
+            Reason::Resources
+        };
+        let per_array = self
+            .cluster
+            .config
+            .scheduling
+            .parameters
+            .bf_max_job_array_resv
+            .max(1) as usize;
+        let mut first = None;
+        for _ in 0..tasks.min(per_array) {
+            if self.reservations >= self.options.max_reservations {
+                break;
+            }
+            let Some((time, shares)) = self.find_start(subject.class, subject.secs) else {
+                break;
+            };
+            self.book(time, subject.secs, &shares);
+            if first.is_none() {
+                let names: Vec<&str> = shares
+                    .iter()
+                    .map(|s| self.view.facts[s.node as usize].name())
+                    .collect();
+                first = Some((time, collapse_sorted(names)));
+            }
+        }
+        if first.is_none() && self.reservations < self.options.max_reservations {
+            // What is in service will never do.
+            self.note(
+                job.id,
+                Reason::Resources,
+                Some(NODES_OUT_TEXT.to_owned()),
+                None,
+                None,
+            );
+            return;
+        }
+        // Behind a run without limit nothing is known.
+        let first = first.filter(|(time, _)| time - self.now < UNLIMITED_SECS / 2);
+        let (start, nodes) = first.map_or((None, None), |(time, nodes)| {
+            (Some(UnixSeconds(time)), Some(nodes))
+        });
+        if let Some(start) = start {
+            self.wake_at(start.0.max(self.now + PLANNED_WAKEUP_SECS));
+        }
+        self.note(job.id, reason, None, start, nodes);
+        self.block(subject.ground, &request);
+    }
+
+    /// Later jobs of the partition are behind this one. A job that names its nodes stands in the way on those only.
+    fn block(&mut self, ground: usize, request: &ResourceRequest) {
+        let named = !request.required_nodes.is_empty()
+            && request.required_nodes.len() >= request.min_nodes as usize;
+        if named {
+            for name in &request.required_nodes {
+                if let Some(index) = self.cluster.node_index.get(name.as_str()) {
+                    self.blocked_nodes[index.at()] = true;
+                }
+            }
+        } else if !self.grounds[ground].blocked {
+            self.grounds[ground].blocked = true;
+            for node in self.grounds[ground].usable.iter() {
+                self.blocked_nodes[*node as usize] = true;
+            }
+        }
+    }
+
+    fn book(&mut self, time: i64, secs: i64, shares: &[Share]) {
+        self.reservations += 1;
+        for share in shares {
+            let node = share.node as usize;
+            self.line(node)
+                .take(time, time.saturating_add(secs), &share.amounts);
+            self.booked[node] = true;
+        }
+    }
+}
+
+fn insert_release(releases: &mut Vec<Release>, time: i64, amounts: Vec<u64>) {
+    let at = releases.partition_point(|(t, _)| *t <= time);
+    releases.insert(at, (time, amounts));
+}
