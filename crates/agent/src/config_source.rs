@@ -35,12 +35,22 @@ pub fn read_local(options: &Options) -> anyhow::Result<(ClusterConfig, ConfigSou
     let path = find_conf(options.conf_file.as_deref(), variable.as_deref())?;
     let path = std::path::absolute(&path).unwrap_or(path);
     let (config, version) = load_file(&path)?;
-    Ok((config, ConfigSource { path, version, servers: Vec::new() }))
+    Ok((
+        config,
+        ConfigSource {
+            path,
+            version,
+            servers: Vec::new(),
+        },
+    ))
 }
 
 fn load_file(path: &Path) -> anyhow::Result<(ClusterConfig, u64)> {
     let loaded = ClusterConfig::load(path).map_err(|errors| anyhow!("{errors}"))?;
-    Ok((tell_warnings(loaded.warnings, loaded.config), loaded.bundle.version))
+    Ok((
+        tell_warnings(loaded.warnings, loaded.config),
+        loaded.bundle.version,
+    ))
 }
 
 fn tell_warnings(warnings: Vec<sluice_config::Diagnostic>, config: ClusterConfig) -> ClusterConfig {
@@ -55,7 +65,10 @@ fn tell_warnings(warnings: Vec<sluice_config::Diagnostic>, config: ClusterConfig
 ///
 /// # Errors
 /// When it cannot be used.
-pub async fn fetch_first(options: &Options, choice: &NodeChoice) -> anyhow::Result<(ClusterConfig, ConfigSource)> {
+pub async fn fetch_first(
+    options: &Options,
+    choice: &NodeChoice,
+) -> anyhow::Result<(ClusterConfig, ConfigSource)> {
     let mut pause = RETRY.0;
     let mut told = String::new();
     loop {
@@ -65,7 +78,10 @@ pub async fn fetch_first(options: &Options, choice: &NodeChoice) -> anyhow::Resu
             Err(error) => {
                 let text = format!("{error:#}");
                 if text != told {
-                    warn!("no configuration from {}: {text}; trying on", options.conf_server.join(", "));
+                    warn!(
+                        "no configuration from {}: {text}; trying on",
+                        options.conf_server.join(", ")
+                    );
                     told = text;
                 }
                 tokio::time::sleep(pause).await;
@@ -79,11 +95,20 @@ pub async fn fetch_first(options: &Options, choice: &NodeChoice) -> anyhow::Resu
 ///
 /// # Errors
 /// When it cannot be had or used; the old one stays.
-pub async fn refresh(source: &ConfigSource, choice: &NodeChoice) -> anyhow::Result<Option<(ClusterConfig, ConfigSource)>> {
+pub async fn refresh(
+    source: &ConfigSource,
+    choice: &NodeChoice,
+) -> anyhow::Result<Option<(ClusterConfig, ConfigSource)>> {
     if source.servers.is_empty() {
         let path = source.path.clone();
         let (config, version) = tokio::task::spawn_blocking(move || load_file(&path)).await??;
-        return Ok(Some((config, ConfigSource { version, ..source.clone() })));
+        return Ok(Some((
+            config,
+            ConfigSource {
+                version,
+                ..source.clone()
+            },
+        )));
     }
     match fetch(&source.servers, choice, source.version).await? {
         Some(bundle) => accept(&bundle, &source.servers, choice).map(Some),
@@ -91,12 +116,19 @@ pub async fn refresh(source: &ConfigSource, choice: &NodeChoice) -> anyhow::Resu
     }
 }
 
-async fn fetch(servers: &[String], choice: &NodeChoice, known_version: u64) -> anyhow::Result<Option<ConfigBundle>> {
+async fn fetch(
+    servers: &[String],
+    choice: &NodeChoice,
+    known_version: u64,
+) -> anyhow::Result<Option<ConfigBundle>> {
     let key_file = choice
         .key_file
         .clone()
         .context("the cluster's key is needed to fetch the configuration: give --key-file or set SLUICE_KEY_FILE")?;
-    let name = choice.name.clone().unwrap_or_else(crate::sys::hardware::short_hostname);
+    let name = choice
+        .name
+        .clone()
+        .unwrap_or_else(crate::sys::hardware::short_hostname);
     let token = tokio::task::spawn_blocking(move || -> anyhow::Result<String> {
         Ok(ClusterKey::load(&[key_file])?.agent_token(&name)?)
     })
@@ -122,9 +154,15 @@ fn split_server(server: &str) -> (String, u16) {
     }
 }
 
-async fn fetch_from(host: &str, port: u16, token: &str, known_version: u64) -> anyhow::Result<Option<ConfigBundle>> {
+async fn fetch_from(
+    host: &str,
+    port: u16,
+    token: &str,
+    known_version: u64,
+) -> anyhow::Result<Option<ConfigBundle>> {
     let channel = open_channel(host, port).await?;
-    let mut client = AdminClient::new(channel).max_decoding_message_size(sluice_frames::MAX_FRAME_BYTES);
+    let mut client =
+        AdminClient::new(channel).max_decoding_message_size(sluice_frames::MAX_FRAME_BYTES);
     let request = bearer(GetConfigBundleRequest { known_version }, token)?;
     let reply = client.get_config_bundle(request).await?.into_inner();
     if reply.files.is_empty() {
@@ -134,30 +172,61 @@ async fn fetch_from(host: &str, port: u16, token: &str, known_version: u64) -> a
         .files
         .into_iter()
         .map(|file| {
-            let content = String::from_utf8(file.content).with_context(|| format!("{} is not text", file.name))?;
-            Ok(BundleFile { name: file.name, content })
+            let content = String::from_utf8(file.content)
+                .with_context(|| format!("{} is not text", file.name))?;
+            Ok(BundleFile {
+                name: file.name,
+                content,
+            })
         })
         .collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(Some(ConfigBundle { version: reply.version, files }))
+    Ok(Some(ConfigBundle {
+        version: reply.version,
+        files,
+    }))
 }
 
 /// Reads a bundle and keeps it in the node's spool directory.
-fn accept(bundle: &ConfigBundle, servers: &[String], choice: &NodeChoice) -> anyhow::Result<(ClusterConfig, ConfigSource)> {
-    let Loaded { config, warnings, .. } = ClusterConfig::from_bundle(bundle).map_err(|errors| anyhow!("{errors}"))?;
+fn accept(
+    bundle: &ConfigBundle,
+    servers: &[String],
+    choice: &NodeChoice,
+) -> anyhow::Result<(ClusterConfig, ConfigSource)> {
+    let Loaded {
+        config, warnings, ..
+    } = ClusterConfig::from_bundle(bundle).map_err(|errors| anyhow!("{errors}"))?;
     let config = tell_warnings(warnings, config);
     let node = find_node(&config, choice.name.as_deref())?;
-    let spool = PathBuf::from(expand_node_path(&config.paths.slurmd_spool_dir, &node.hostname, &node.name));
-    let path = keep(bundle, &spool.join(CACHE_FOLDER)).context("the fetched configuration cannot be kept in the spool directory")?;
+    let spool = PathBuf::from(expand_node_path(
+        &config.paths.slurmd_spool_dir,
+        &node.hostname,
+        &node.name,
+    ));
+    let path = keep(bundle, &spool.join(CACHE_FOLDER))
+        .context("the fetched configuration cannot be kept in the spool directory")?;
     info!("configuration version {} fetched", bundle.version);
-    Ok((config, ConfigSource { path, version: bundle.version, servers: servers.to_vec() }))
+    Ok((
+        config,
+        ConfigSource {
+            path,
+            version: bundle.version,
+            servers: servers.to_vec(),
+        },
+    ))
 }
 
 fn keep(bundle: &ConfigBundle, folder: &Path) -> io::Result<PathBuf> {
     let mut main = None;
     for file in &bundle.files {
         let relative = Path::new(&file.name);
-        if !relative.components().all(|part| matches!(part, std::path::Component::Normal(_))) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("file name `{}` leaves its folder", file.name)));
+        if !relative
+            .components()
+            .all(|part| matches!(part, std::path::Component::Normal(_)))
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("file name `{}` leaves its folder", file.name),
+            ));
         }
         let path = folder.join(relative);
         if let Some(parent) = path.parent() {
@@ -186,12 +255,28 @@ mod tests {
     #[test]
     fn bundle_files_stay_in_their_folder() {
         let folder = tempfile::tempdir().expect("folder");
-        let file = |name: &str| BundleFile { name: name.to_owned(), content: "x".to_owned() };
-        let good = ConfigBundle { version: 1, files: vec![file("slurm.conf"), file("prolog.d/01.sh")] };
-        assert_eq!(keep(&good, folder.path()).expect("kept"), folder.path().join("slurm.conf"));
+        let file = |name: &str| BundleFile {
+            name: name.to_owned(),
+            content: "x".to_owned(),
+        };
+        let good = ConfigBundle {
+            version: 1,
+            files: vec![file("slurm.conf"), file("prolog.d/01.sh")],
+        };
+        assert_eq!(
+            keep(&good, folder.path()).expect("kept"),
+            folder.path().join("slurm.conf")
+        );
         assert!(folder.path().join("prolog.d/01.sh").exists());
         for name in ["../evil", "/etc/evil"] {
-            keep(&ConfigBundle { version: 1, files: vec![file(name)] }, folder.path()).expect_err(name);
+            keep(
+                &ConfigBundle {
+                    version: 1,
+                    files: vec![file(name)],
+                },
+                folder.path(),
+            )
+            .expect_err(name);
         }
     }
 }

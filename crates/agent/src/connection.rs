@@ -58,7 +58,11 @@ pub enum LinkEvent {
 /// # Errors
 /// When nobody answers there.
 pub async fn open_channel(host: &str, port: u16) -> anyhow::Result<Channel> {
-    let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
+    let host = if host.contains(':') && !host.starts_with('[') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    };
     let endpoint = Endpoint::from_shared(format!("http://{host}:{port}"))?
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
@@ -74,12 +78,17 @@ pub async fn open_channel(host: &str, port: u16) -> anyhow::Result<Channel> {
 /// When the token is no text, which no token of ours is.
 pub fn bearer<T>(message: T, token: &str) -> anyhow::Result<tonic::Request<T>> {
     let mut request = tonic::Request::new(message);
-    request.metadata_mut().insert("authorization", format!("Bearer {token}").parse()?);
+    request
+        .metadata_mut()
+        .insert("authorization", format!("Bearer {token}").parse()?);
     Ok(request)
 }
 
 /// Keeps the link until the receiver of its events is gone.
-pub async fn keep_connected(context: watch::Receiver<Arc<NodeContext>>, events: mpsc::UnboundedSender<LinkEvent>) {
+pub async fn keep_connected(
+    context: watch::Receiver<Arc<NodeContext>>,
+    events: mpsc::UnboundedSender<LinkEvent>,
+) {
     let mut epoch = 0;
     let mut pause = PAUSE.0;
     let mut told = String::new();
@@ -109,7 +118,11 @@ pub async fn keep_connected(context: watch::Receiver<Arc<NodeContext>>, events: 
                 break;
             }
         }
-        pause = if held { PAUSE.0 } else { (pause * 2).min(PAUSE.1) };
+        pause = if held {
+            PAUSE.0
+        } else {
+            (pause * 2).min(PAUSE.1)
+        };
         tokio::time::sleep(pause.mul_f64(rand::random_range(0.5..1.0))).await;
     }
 }
@@ -127,13 +140,20 @@ async fn one_link(
         .max_decoding_message_size(sluice_frames::MAX_FRAME_BYTES)
         .max_encoding_message_size(sluice_frames::MAX_FRAME_BYTES);
     let (sender, receiver) = mpsc::unbounded_channel();
-    events.send(LinkEvent::Up { epoch, sender }).context("the agent is ending")?;
+    events
+        .send(LinkEvent::Up { epoch, sender })
+        .context("the agent is ending")?;
     let request = bearer(UnboundedReceiverStream::new(receiver), &token)?;
     let mut orders = client.connect(request).await?.into_inner();
     info!("connected to the controller at {host}:{port}");
     while let Some(message) = orders.message().await? {
         match sluice_proto::decode_order(&message) {
-            Ok(order) => events.send(LinkEvent::Order { epoch, order: Box::new(order) }).context("the agent is ending")?,
+            Ok(order) => events
+                .send(LinkEvent::Order {
+                    epoch,
+                    order: Box::new(order),
+                })
+                .context("the agent is ending")?,
             Err(error) => error!("an order is ignored: {error}"),
         }
     }
@@ -141,5 +161,6 @@ async fn one_link(
 }
 
 async fn agent_token(key_files: Vec<PathBuf>, node: String) -> anyhow::Result<String> {
-    tokio::task::spawn_blocking(move || Ok(ClusterKey::load(&key_files)?.agent_token(&node)?)).await?
+    tokio::task::spawn_blocking(move || Ok(ClusterKey::load(&key_files)?.agent_token(&node)?))
+        .await?
 }

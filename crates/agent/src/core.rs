@@ -49,7 +49,10 @@ pub struct AgentCore {
 impl AgentCore {
     /// Without jobs.
     pub fn new(settings: CoreSettings) -> Self {
-        Self { settings, jobs: BTreeMap::new() }
+        Self {
+            settings,
+            jobs: BTreeMap::new(),
+        }
     }
 
     /// After a change of the configuration.
@@ -69,17 +72,32 @@ impl AgentCore {
 
     /// (job, attempt) of every job whose Prolog has begun here and whose end is not yet acknowledged.
     pub fn known_jobs(&self) -> Vec<(JobId, u32)> {
-        self.jobs.iter().map(|(id, job)| (*id, job.info.attempt)).collect()
+        self.jobs
+            .iter()
+            .map(|(id, job)| (*id, job.info.attempt))
+            .collect()
     }
 
     /// Every step that was started here and is part of a known job, ended or not.
     pub fn known_steps(&self) -> Vec<LiveStep> {
-        self.jobs.values().flat_map(|job| job.steps.keys().map(|step| job.step(*step))).collect()
+        self.jobs
+            .values()
+            .flat_map(|job| job.steps.keys().map(|step| job.step(*step)))
+            .collect()
     }
 
     /// The Prolog has ended; `error` is the drain reason.
-    pub fn on_prolog_done(&mut self, id: JobId, attempt: u32, error: Option<String>) -> Vec<Effect> {
-        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.info.attempt == attempt) else {
+    pub fn on_prolog_done(
+        &mut self,
+        id: JobId,
+        attempt: u32,
+        error: Option<String>,
+    ) -> Vec<Effect> {
+        let Some(job) = self
+            .jobs
+            .get_mut(&id)
+            .filter(|job| job.info.attempt == attempt)
+        else {
             return Vec::new();
         };
         let Phase::Prolog { ending } = &mut job.phase else {
@@ -87,16 +105,32 @@ impl AgentCore {
         };
         let ending = ending.take();
         let failed = error.is_some();
-        let mut effects = vec![Effect::Report(AgentReport::PrologDone { job_id: id, attempt, error })];
+        let mut effects = vec![Effect::Report(AgentReport::PrologDone {
+            job_id: id,
+            attempt,
+            error,
+        })];
         let queued = std::mem::take(&mut job.queued);
-        job.phase = if failed { Phase::PrologFailed } else { Phase::Ready };
+        job.phase = if failed {
+            Phase::PrologFailed
+        } else {
+            Phase::Ready
+        };
         effects.insert(0, Effect::StoreJob(id));
         if let Some(ending) = ending {
-            effects.extend(queued.iter().map(|launch| Effect::Report(never_started(launch, None))));
+            effects.extend(
+                queued
+                    .iter()
+                    .map(|launch| Effect::Report(never_started(launch, None))),
+            );
             effects.extend(job.begin_ending(id, *ending));
         } else if failed {
             let text = Some("Prolog failed on this node".to_owned());
-            effects.extend(queued.iter().map(|launch| Effect::Report(never_started(launch, text.clone()))));
+            effects.extend(
+                queued
+                    .iter()
+                    .map(|launch| Effect::Report(never_started(launch, text.clone()))),
+            );
         } else {
             for launch in queued {
                 job.steps.insert(launch.step_id, StepPhase::Starting);
@@ -108,21 +142,37 @@ impl AgentCore {
 
     /// The step's processes exist.
     pub fn on_step_ready(&mut self, step: LiveStep, pids: Vec<u32>) -> Vec<Effect> {
-        let Some(phase) = self.step_mut(step).filter(|phase| **phase == StepPhase::Starting) else {
+        let Some(phase) = self
+            .step_mut(step)
+            .filter(|phase| **phase == StepPhase::Starting)
+        else {
             return Vec::new();
         };
-        *phase = StepPhase::Running;
-        vec![Effect::Report(AgentReport::StepStarted {
-            job_id: step.job_id,
-            attempt: step.attempt,
-            step_id: step.step_id,
-            pids,
-        })]
+        *phase = StepPhase::Running { pids: pids.clone() };
+        vec![Effect::Report(step_started(step, pids))]
+    }
+
+    /// The start of every running step once more, for a controller that may not have heard of it.
+    pub fn running_steps(&self) -> Vec<AgentReport> {
+        let running = |job: &Job| {
+            let mut reports = Vec::new();
+            for (step_id, phase) in &job.steps {
+                if let StepPhase::Running { pids } = phase {
+                    reports.push(step_started(job.step(*step_id), pids.clone()));
+                }
+            }
+            reports
+        };
+        self.jobs.values().flat_map(running).collect()
     }
 
     /// The step is over. A record of a job that is not known (any more) is reported all the same.
     pub fn on_step_exit(&mut self, exit: StepExit) -> Vec<Effect> {
-        let step = LiveStep { job_id: exit.job_id, attempt: exit.attempt, step_id: exit.step_id };
+        let step = LiveStep {
+            job_id: exit.job_id,
+            attempt: exit.attempt,
+            step_id: exit.step_id,
+        };
         match self.step_mut(step) {
             Some(phase) if *phase == StepPhase::Ended => return Vec::new(),
             Some(phase) => *phase = StepPhase::Ended,
@@ -157,7 +207,11 @@ impl AgentCore {
         if !silent {
             job.phase = Phase::Done;
             effects.push(Effect::StoreJob(id));
-            effects.push(Effect::Report(AgentReport::EpilogDone { job_id: id, attempt, error }));
+            effects.push(Effect::Report(AgentReport::EpilogDone {
+                job_id: id,
+                attempt,
+                error,
+            }));
         }
         if silent || next.is_some() {
             self.jobs.remove(&id);
@@ -194,21 +248,37 @@ impl AgentCore {
             };
             if !ending.unkillable && now.saturating_duration_since(ending.kill_at) > limit {
                 ending.unkillable = true;
-                effects.push(Effect::Report(AgentReport::Drain { reason: "Kill task failed".to_owned() }));
-                effects.extend(live.into_iter().map(|step_id| Effect::RunUnkillableProgram { job_id: *id, step_id }));
+                effects.push(Effect::Report(AgentReport::Drain {
+                    reason: "Kill task failed".to_owned(),
+                }));
+                effects.extend(
+                    live.into_iter()
+                        .map(|step_id| Effect::RunUnkillableProgram {
+                            job_id: *id,
+                            step_id,
+                        }),
+                );
             }
         }
         effects
     }
 
     fn step_mut(&mut self, step: LiveStep) -> Option<&mut StepPhase> {
-        self.jobs.get_mut(&step.job_id).filter(|job| job.info.attempt == step.attempt)?.steps.get_mut(&step.step_id)
+        self.jobs
+            .get_mut(&step.job_id)
+            .filter(|job| job.info.attempt == step.attempt)?
+            .steps
+            .get_mut(&step.step_id)
     }
 }
 
 /// Report of a step that never had a process: ended with its job, or refused for a reason.
 fn never_started(launch: &StepLaunch, launch_error: Option<String>) -> AgentReport {
-    let status = if launch_error.is_some() { WaitStatus::exited(1) } else { WaitStatus::signaled(SIGTERM) };
+    let status = if launch_error.is_some() {
+        WaitStatus::exited(1)
+    } else {
+        WaitStatus::signaled(SIGTERM)
+    };
     AgentReport::StepEnded(StepExit {
         job_id: launch.job_id,
         attempt: launch.attempt,
@@ -219,6 +289,15 @@ fn never_started(launch: &StepLaunch, launch_error: Option<String>) -> AgentRepo
         // 0 = the controller takes its own time; the core has no clock.
         end_time: UnixSeconds(0),
     })
+}
+
+fn step_started(step: LiveStep, pids: Vec<u32>) -> AgentReport {
+    AgentReport::StepStarted {
+        job_id: step.job_id,
+        attempt: step.attempt,
+        step_id: step.step_id,
+        pids,
+    }
 }
 
 fn control(step: LiveStep, request: ControlRequest) -> Effect {

@@ -23,7 +23,10 @@ const WORKERS: usize = 2;
 fn main() -> ExitCode {
     let mut arguments = std::env::args();
     let program = arguments.next().unwrap_or_default();
-    let program = Path::new(&program).file_name().map_or_else(|| "agentd".to_owned(), |name| name.to_string_lossy().into_owned());
+    let program = Path::new(&program).file_name().map_or_else(
+        || "agentd".to_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    );
     let options = match options::parse(&program, arguments) {
         Ok(options) => options,
         Err(error) => {
@@ -57,13 +60,18 @@ fn main() -> ExitCode {
 fn choice(options: &Options) -> NodeChoice {
     NodeChoice {
         name: options.node_name.clone(),
-        key_file: options.key_file.clone().or_else(|| std::env::var_os(KEY_FILE_VARIABLE).map(PathBuf::from)),
+        key_file: options
+            .key_file
+            .clone()
+            .or_else(|| std::env::var_os(KEY_FILE_VARIABLE).map(PathBuf::from)),
         overrides: options.conf.clone(),
     }
 }
 
 fn now() -> UnixSeconds {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs());
     UnixSeconds(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
@@ -87,20 +95,42 @@ fn print_gres(options: &Options) -> anyhow::Result<()> {
     // Without a configuration only what is plugged in can be told.
     let Ok((config, source)) = config_source::read_local(options) else {
         for (index, device) in gres::nvidia_devices().iter().enumerate() {
-            println!("Gres Name=gpu Count=1 Index={index} File={}", device.display());
+            println!(
+                "Gres Name=gpu Count=1 Index={index} File={}",
+                device.display()
+            );
         }
         return Ok(());
     };
     let node = NodeContext::new(config, source, &choice(options), now())?.node;
     for group in &node.gres {
-        let type_name = group.type_name.as_ref().map(|name| format!(" Type={name}")).unwrap_or_default();
-        let files = if group.files.is_empty() { String::new() } else { format!(" File={}", group.files.join(",")) };
+        let type_name = group
+            .type_name
+            .as_ref()
+            .map(|name| format!(" Type={name}"))
+            .unwrap_or_default();
+        let files = if group.files.is_empty() {
+            String::new()
+        } else {
+            format!(" File={}", group.files.join(","))
+        };
         let cores = if group.cores.is_empty() {
             String::new()
         } else {
-            format!(" Cores={}", group.cores.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
+            format!(
+                " Cores={}",
+                group
+                    .cores
+                    .iter()
+                    .map(u32::to_string)
+                    .collect::<Vec<_>>()
+                    .join(",")
+            )
         };
-        println!("Gres Name={}{type_name} Count={}{files}{cores}", group.name, group.count);
+        println!(
+            "Gres Name={}{type_name} Count={}{files}{cores}",
+            group.name, group.count
+        );
     }
     Ok(())
 }
@@ -113,25 +143,47 @@ fn run(options: &Options) -> anyhow::Result<()> {
     }
     // A fetched configuration needs the network and so a runtime; a local one is read before the fork, so that its
     // faults appear on the terminal.
-    let local = if options.conf_server.is_empty() { Some(config_source::read_local(options)?) } else { None };
+    let local = if options.conf_server.is_empty() {
+        Some(config_source::read_local(options)?)
+    } else {
+        None
+    };
     let log_file = options.log_file.clone().or_else(|| {
         let (config, source) = local.as_ref()?;
         let node = sluice_agent::node::find_node(config, choice.name.as_deref()).ok()?;
         let _ = source;
-        let pattern = config.paths.slurmd_log_file.as_ref().filter(|_| !options.foreground)?;
-        Some(PathBuf::from(sluice_config::expand_node_path(pattern, &node.hostname, &node.name)))
+        let pattern = config
+            .paths
+            .slurmd_log_file
+            .as_ref()
+            .filter(|_| !options.foreground)?;
+        Some(PathBuf::from(sluice_config::expand_node_path(
+            pattern,
+            &node.hostname,
+            &node.name,
+        )))
     });
-    let level = local.as_ref().map_or(sluice_config::LogLevel::Info, |(config, _)| config.log.slurmd_debug);
+    let level = local
+        .as_ref()
+        .map_or(sluice_config::LogLevel::Info, |(config, _)| {
+            config.log.slurmd_debug
+        });
     if !options.foreground {
         nix::unistd::daemon(true, false).context("cannot become a daemon")?;
     }
     if options.log_folder
         && let Some(folder) = log_file.as_deref().and_then(Path::parent)
     {
-        std::env::set_current_dir(folder).with_context(|| format!("cannot enter {}", folder.display()))?;
+        std::env::set_current_dir(folder)
+            .with_context(|| format!("cannot enter {}", folder.display()))?;
     }
     let sink = logging::init(logging::level(level, options.verbose), log_file.as_deref())
-        .with_context(|| format!("cannot open the log file {}", log_file.as_deref().unwrap_or(Path::new("-")).display()))?;
+        .with_context(|| {
+            format!(
+                "cannot open the log file {}",
+                log_file.as_deref().unwrap_or(Path::new("-")).display()
+            )
+        })?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
@@ -146,7 +198,10 @@ fn run(options: &Options) -> anyhow::Result<()> {
 async fn serve(
     options: &Options,
     choice: &NodeChoice,
-    local: Option<(sluice_config::ClusterConfig, sluice_agent::node::ConfigSource)>,
+    local: Option<(
+        sluice_config::ClusterConfig,
+        sluice_agent::node::ConfigSource,
+    )>,
     sink: logging::LogSink,
 ) -> anyhow::Result<()> {
     let (config, source) = match local {
@@ -169,7 +224,11 @@ async fn serve(
     if let Err(error) = write_pid_file(&pid_file) {
         warn!("no pid file {}: {error}", pid_file.display());
     }
-    info!("agentd {} is node {}", env!("CARGO_PKG_VERSION"), node.node.name);
+    info!(
+        "agentd {} is node {}",
+        env!("CARGO_PKG_VERSION"),
+        node.node.name
+    );
     let (sender, commands) = mpsc::unbounded_channel();
     let mut term = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -191,8 +250,12 @@ async fn serve(
             }
         }
     });
-    let settings =
-        Settings { stepd, clean_start: options.clean_start, booted: options.booted, choice: choice.clone() };
+    let settings = Settings {
+        stepd,
+        clean_start: options.clean_start,
+        booted: options.booted,
+        choice: choice.clone(),
+    };
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     let result = service::run(node, settings, commands).await;
     let _ = sd_notify::notify(&[NotifyState::Stopping]);
@@ -209,7 +272,11 @@ fn stepd_path(options: &Options) -> anyhow::Result<PathBuf> {
             own.parent().unwrap_or(Path::new("/")).join("stepd")
         }
     };
-    anyhow::ensure!(path.is_file(), "the step daemon {} is not there\n\nhint: give its path with -d", path.display());
+    anyhow::ensure!(
+        path.is_file(),
+        "the step daemon {} is not there\n\nhint: give its path with -d",
+        path.display()
+    );
     Ok(path)
 }
 
@@ -223,7 +290,9 @@ fn write_pid_file(path: &Path) -> std::io::Result<()> {
 fn set_nice(value: i32) {
     // Through the command, because the call has no safe form; a failure leaves the old value.
     let pid = std::process::id().to_string();
-    let done = std::process::Command::new("renice").args(["-n", &value.to_string(), "-p", &pid]).output();
+    let done = std::process::Command::new("renice")
+        .args(["-n", &value.to_string(), "-p", &pid])
+        .output();
     if !done.is_ok_and(|output| output.status.success()) {
         eprintln!("agentd: cannot set the nice value to {value}");
     }

@@ -37,7 +37,9 @@ pub enum NodeError {
     #[error("node {0} is not in the configuration\n\nhint: -N takes a NodeName of slurm.conf")]
     UnknownName(String),
     /// No node has this host's name.
-    #[error("no node of the configuration has the host name {0}\n\nhint: set NodeHostname, or say which node this is with -N")]
+    #[error(
+        "no node of the configuration has the host name {0}\n\nhint: set NodeHostname, or say which node this is with -N"
+    )]
     UnknownHost(String),
 }
 
@@ -78,11 +80,20 @@ pub struct NodeChoice {
 /// See [`NodeError`].
 pub fn find_node(config: &ClusterConfig, name: Option<&str>) -> Result<NodeConfig, NodeError> {
     if let Some(name) = name {
-        return config.node(name).cloned().ok_or_else(|| NodeError::UnknownName(name.to_owned()));
+        return config
+            .node(name)
+            .cloned()
+            .ok_or_else(|| NodeError::UnknownName(name.to_owned()));
     }
     let host = hardware::short_hostname();
-    let fits = |node: &&NodeConfig| node.hostname.split('.').next() == Some(&host) || node.name == host;
-    config.nodes.iter().find(fits).cloned().ok_or(NodeError::UnknownHost(host))
+    let fits =
+        |node: &&NodeConfig| node.hostname.split('.').next() == Some(&host) || node.name == host;
+    config
+        .nodes
+        .iter()
+        .find(fits)
+        .cloned()
+        .ok_or(NodeError::UnknownHost(host))
 }
 
 impl NodeContext {
@@ -97,7 +108,11 @@ impl NodeContext {
         started: UnixSeconds,
     ) -> Result<Self, NodeError> {
         let node = find_node(&config, choice.name.as_deref())?;
-        let spool = PathBuf::from(expand_node_path(&config.paths.slurmd_spool_dir, &node.hostname, &node.name));
+        let spool = PathBuf::from(expand_node_path(
+            &config.paths.slurmd_spool_dir,
+            &node.hostname,
+            &node.name,
+        ));
         let mut key_files: Vec<PathBuf> = choice.key_file.iter().cloned().collect();
         key_files.push(PathBuf::from(&config.auth.jwt_key));
         if let Some(folder) = source.path.parent() {
@@ -118,7 +133,11 @@ impl NodeContext {
 
     /// `%h`, `%n` replaced.
     pub fn expand(&self, pattern: &str) -> PathBuf {
-        PathBuf::from(expand_node_path(pattern, &self.node.hostname, &self.node.name))
+        PathBuf::from(expand_node_path(
+            pattern,
+            &self.node.hostname,
+            &self.node.name,
+        ))
     }
 
     /// What the core has to know.
@@ -132,7 +151,11 @@ impl NodeContext {
 
     /// All scripts whose text may come with the configuration.
     pub fn node_scripts(&self) -> impl Iterator<Item = &NodeScript> {
-        self.config.scripts.prolog.iter().chain(&self.config.scripts.epilog)
+        self.config
+            .scripts
+            .prolog
+            .iter()
+            .chain(&self.config.scripts.epilog)
     }
 
     /// The hardware to register.
@@ -153,7 +176,10 @@ impl NodeContext {
             environment.retain(|(known, _)| known != name);
             environment.push((name.to_owned(), value));
         };
-        set("SLURM_CONF", self.source.path.to_string_lossy().into_owned());
+        set(
+            "SLURM_CONF",
+            self.source.path.to_string_lossy().into_owned(),
+        );
         set("SLURMD_NODENAME", self.node.name.clone());
         set("SLURM_SCRIPT_CONTEXT", context.to_owned());
         set("SLURM_CLUSTER_NAME", self.config.cluster_name.clone());
@@ -166,19 +192,39 @@ impl NodeContext {
     /// What a step daemon needs beyond the controller's launch.
     pub fn step_spec(&self, job: Option<&JobOnNode>, launch: StepLaunch) -> StepSpec {
         let config = &self.config;
-        let relative = self.cgroup.as_ref().is_some_and(|base| base.confines_devices(config));
+        let relative = self
+            .cgroup
+            .as_ref()
+            .is_some_and(|base| base.confines_devices(config));
         let no_gres: Vec<GresAllocation> = Vec::new();
         let job_gres = job.map_or(&no_gres, |job| &job.gres);
-        let gres = if launch.gres.is_empty() && !launch.step_id.is_numbered() { job_gres } else { &launch.gres };
-        let audience = GpuAudience::Step { step: launch.step_id, relative };
+        let gres = if launch.gres.is_empty() && !launch.step_id.is_numbered() {
+            job_gres
+        } else {
+            &launch.gres
+        };
+        let audience = GpuAudience::Step {
+            step: launch.step_id,
+            relative,
+        };
         let mut environment = gres::gpu_environment(&self.node, gres, audience);
-        environment.push(("SLURM_CONF".to_owned(), self.source.path.to_string_lossy().into_owned()));
-        let binds = config.agent.task_affinity || (config.agent.task_cgroup && config.cgroup.constrain_cores);
+        environment.push((
+            "SLURM_CONF".to_owned(),
+            self.source.path.to_string_lossy().into_owned(),
+        ));
+        let binds = config.agent.task_affinity
+            || (config.agent.task_cgroup && config.cgroup.constrain_cores);
         let job_memory = job.map_or(MemoryMib(0), |job| job.memory);
         let settings = NodeSettings {
             environment,
-            default_environment: job.map(|job| job.job_environment.clone()).unwrap_or_default(),
-            machine_cpus: if binds { self.map_cpus(&launch.cpu_ids) } else { Vec::new() },
+            default_environment: job
+                .map(|job| job.job_environment.clone())
+                .unwrap_or_default(),
+            machine_cpus: if binds {
+                self.map_cpus(&launch.cpu_ids)
+            } else {
+                Vec::new()
+            },
             signal_children: config.cgroup.signal_children_processes,
             task_prolog: config.scripts.task_prolog.clone(),
             task_epilog: config.scripts.task_epilog.clone(),
@@ -188,12 +234,19 @@ impl NodeContext {
                 .gather_params
                 .iter()
                 .any(|item| item.eq_ignore_ascii_case("OverMemoryKill")),
-            cgroup: self
-                .cgroup
-                .as_ref()
-                .map(|base| base.step_settings(config, job_memory, launch.memory, gres::denied_devices(&self.node, gres))),
+            cgroup: self.cgroup.as_ref().map(|base| {
+                base.step_settings(
+                    config,
+                    job_memory,
+                    launch.memory,
+                    gres::denied_devices(&self.node, gres),
+                )
+            }),
         };
-        StepSpec { launch, node: settings }
+        StepSpec {
+            launch,
+            node: settings,
+        }
     }
 
     /// Machine CPUs of abstract ids; none when the machine is not what the configuration says.
@@ -201,7 +254,9 @@ impl NodeContext {
         if self.machine_cpus.len() < self.node.cpus as usize {
             return Vec::new();
         }
-        ids.iter().filter_map(|id| Some(self.machine_cpus.get(*id as usize)?.number)).collect()
+        ids.iter()
+            .filter_map(|id| Some(self.machine_cpus.get(*id as usize)?.number))
+            .collect()
     }
 }
 

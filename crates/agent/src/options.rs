@@ -125,13 +125,22 @@ pub enum OptionsError {
 /// Short flags with a value.
 const SHORT_WITH_VALUE: &str = "fNLdnB";
 /// Long flags with a value that are accepted and have no effect here.
-const LONG_IGNORED: [&str; 5] = ["authinfo", "extra", "instance-id", "instance-type", "ca-cert-file"];
+const LONG_IGNORED: [&str; 5] = [
+    "authinfo",
+    "extra",
+    "instance-id",
+    "instance-type",
+    "ca-cert-file",
+];
 
 /// Reads the command line without the program's name.
 ///
 /// # Errors
 /// The first mistake.
-pub fn parse(program: &str, arguments: impl IntoIterator<Item = String>) -> Result<Options, OptionsError> {
+pub fn parse(
+    program: &str,
+    arguments: impl IntoIterator<Item = String>,
+) -> Result<Options, OptionsError> {
     let mut options = Options::default();
     let mut arguments = arguments.into_iter();
     while let Some(word) = arguments.next() {
@@ -145,7 +154,11 @@ pub fn parse(program: &str, arguments: impl IntoIterator<Item = String>) -> Resu
             for (index, letter) in letters.char_indices() {
                 let rest = &letters[index + letter.len_utf8()..];
                 if SHORT_WITH_VALUE.contains(letter) {
-                    let value = if rest.is_empty() { arguments.next() } else { Some(rest.to_owned()) };
+                    let value = if rest.is_empty() {
+                        arguments.next()
+                    } else {
+                        Some(rest.to_owned())
+                    };
                     let flag = format!("-{letter}");
                     let value = value.ok_or_else(|| OptionsError::MissingValue {
                         program: program.to_owned(),
@@ -161,7 +174,10 @@ pub fn parse(program: &str, arguments: impl IntoIterator<Item = String>) -> Resu
                 set_letter(program, &mut options, letter)?;
             }
         } else {
-            return Err(OptionsError::Unexpected { program: program.to_owned(), word });
+            return Err(OptionsError::Unexpected {
+                program: program.to_owned(),
+                word,
+            });
         }
     }
     Ok(options)
@@ -179,7 +195,12 @@ fn set_letter(program: &str, options: &mut Options, letter: char) -> Result<(), 
         'b' => options.booted = true,
         's' => options.log_folder = true,
         'M' => {}
-        flag => return Err(OptionsError::UnknownShort { program: program.to_owned(), flag }),
+        flag => {
+            return Err(OptionsError::UnknownShort {
+                program: program.to_owned(),
+                flag,
+            });
+        }
     }
     Ok(())
 }
@@ -197,9 +218,13 @@ fn set_long(
         "systemd" => options.foreground = true,
         "conf-server" | "conf" | "key-file" => {
             let flag = format!("--{name}");
-            let value = value
-                .or_else(|| rest.next())
-                .ok_or_else(|| OptionsError::MissingValue { program: program.to_owned(), flag: flag.clone() })?;
+            let value =
+                value
+                    .or_else(|| rest.next())
+                    .ok_or_else(|| OptionsError::MissingValue {
+                        program: program.to_owned(),
+                        flag: flag.clone(),
+                    })?;
             set_value(program, options, &flag, value)?;
         }
         name if LONG_IGNORED.contains(&name) => {
@@ -208,13 +233,21 @@ fn set_long(
             }
         }
         name => {
-            return Err(OptionsError::UnknownLong { program: program.to_owned(), flag: name.to_owned() });
+            return Err(OptionsError::UnknownLong {
+                program: program.to_owned(),
+                flag: name.to_owned(),
+            });
         }
     }
     Ok(())
 }
 
-fn set_value(program: &str, options: &mut Options, flag: &str, value: String) -> Result<(), OptionsError> {
+fn set_value(
+    program: &str,
+    options: &mut Options,
+    flag: &str,
+    value: String,
+) -> Result<(), OptionsError> {
     match flag {
         "-f" => options.conf_file = Some(value.into()),
         "-N" => options.node_name = Some(value),
@@ -229,7 +262,12 @@ fn set_value(program: &str, options: &mut Options, flag: &str, value: String) ->
             })?;
             options.nice = Some(nice);
         }
-        "--conf-server" => options.conf_server = value.split(',').map(|host| host.trim().to_owned()).collect(),
+        "--conf-server" => {
+            options.conf_server = value
+                .split(',')
+                .map(|host| host.trim().to_owned())
+                .collect()
+        }
         "--conf" => options.conf = Some(value),
         "--key-file" => options.key_file = Some(value.into()),
         _ => {}
@@ -273,7 +311,9 @@ mod tests {
     /// The spellings that unit files and site scripts use.
     #[test]
     fn flags_are_read_as_getopt_reads_them() {
-        let options = read("-Dvv -Nn3 -f /etc/slurm.conf -L/var/log/x -c --conf-server ctl1,ctl2:7000 -n -5").expect("options");
+        let options =
+            read("-Dvv -Nn3 -f /etc/slurm.conf -L/var/log/x -c --conf-server ctl1,ctl2:7000 -n -5")
+                .expect("options");
         assert_eq!(
             options,
             Options {
@@ -289,7 +329,12 @@ mod tests {
             }
         );
         assert_eq!(read("-C").expect("options").action, Action::PrintHardware);
-        assert_eq!(read("--conf-server=a -Fgpu --extra x -M -Z").expect("options").conf_server, ["a"]);
+        assert_eq!(
+            read("--conf-server=a -Fgpu --extra x -M -Z")
+                .expect("options")
+                .conf_server,
+            ["a"]
+        );
     }
 
     /// Mistakes are told in getopt's words, which people recognise.

@@ -58,8 +58,15 @@ pub struct Settings {
 enum Input {
     Link(LinkEvent),
     Step(StepEvent),
-    PrologDone { job: JobId, attempt: u32, error: Option<String> },
-    EpilogDone { job: JobId, error: Option<String> },
+    PrologDone {
+        job: JobId,
+        attempt: u32,
+        error: Option<String>,
+    },
+    EpilogDone {
+        job: JobId,
+        error: Option<String>,
+    },
     Health(Option<String>),
     Configured(Box<NodeContext>),
 }
@@ -90,15 +97,28 @@ struct Service {
 ///
 /// # Errors
 /// When the spool directory cannot be used.
-pub async fn run(node: NodeContext, settings: Settings, mut commands: mpsc::UnboundedReceiver<Command>) -> anyhow::Result<()> {
-    let spool = Spool::open(&node.spool, settings.clean_start)
-        .map_err(|error| anyhow::anyhow!("SlurmdSpoolDir {} cannot be used: {error}", node.spool.display()))?;
+pub async fn run(
+    node: NodeContext,
+    settings: Settings,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+) -> anyhow::Result<()> {
+    let spool = Spool::open(&node.spool, settings.clean_start).map_err(|error| {
+        anyhow::anyhow!(
+            "SlurmdSpoolDir {} cannot be used: {error}",
+            node.spool.display()
+        )
+    })?;
     scripts::write_texts(node.node_scripts(), &spool.scripts())?;
     let outbox = Outbox::open(&spool)?;
     let (step_sender, mut step_events) = mpsc::unbounded_channel();
     let (link_sender, mut link_events) = mpsc::unbounded_channel();
     let (inputs, mut received) = mpsc::unbounded_channel();
-    let runner = StepRunner::new(settings.stepd.clone(), spool.clone(), node.node.name.clone(), step_sender);
+    let runner = StepRunner::new(
+        settings.stepd.clone(),
+        spool.clone(),
+        node.node.name.clone(),
+        step_sender,
+    );
     let node = Arc::new(node);
     let (node_watch, node_changes) = watch::channel(Arc::clone(&node));
     let mut service = Service {
@@ -119,7 +139,10 @@ pub async fn run(node: NodeContext, settings: Settings, mut commands: mpsc::Unbo
     };
     service.recover();
     service.check_health_once().await;
-    tokio::spawn(auth_socket::serve(service.spool.root().to_path_buf(), service.node.key_files.clone()));
+    tokio::spawn(auth_socket::serve(
+        service.spool.root().to_path_buf(),
+        service.node.key_files.clone(),
+    ));
     tokio::spawn(keep_connected(node_changes, link_sender));
     service.watch_health();
 
@@ -160,10 +183,19 @@ impl Service {
             let (id, attempt) = (found.record.info.job_id, found.record.info.attempt);
             info!(job = %id, steps = found.steps.len(), "job of an earlier start found");
             let steps = found.steps.clone();
-            let effects = self.core.recover(found.record, &found.steps, Instant::now());
+            let effects = self
+                .core
+                .recover(found.record, &found.steps, Instant::now());
             self.carry_out(effects);
-            for step in steps.iter().filter(|step| step.found == FoundStep::Unfinished) {
-                self.runner.watch(LiveStep { job_id: id, attempt, step_id: step.step_id });
+            for step in steps
+                .iter()
+                .filter(|step| step.found == FoundStep::Unfinished)
+            {
+                self.runner.watch(LiveStep {
+                    job_id: id,
+                    attempt,
+                    step_id: step.step_id,
+                });
             }
         }
     }
@@ -184,7 +216,8 @@ impl Service {
                 let only_at_start = check.node_state.iter().any(|state| state == "START_ONLY");
                 match &check.program {
                     Some(program) if check.interval_secs > 0 && !only_at_start => {
-                        let pause = tokio::time::sleep(Duration::from_secs(check.interval_secs.into()));
+                        let pause =
+                            tokio::time::sleep(Duration::from_secs(check.interval_secs.into()));
                         tokio::select! {
                             () = pause => {
                                 let error = run_health_check(&node, program).await;
@@ -231,11 +264,19 @@ impl Service {
                 self.carry_out(effects);
             }
             Input::Step(StepEvent::Exited(exit)) => {
-                self.controls.forget(LiveStep { job_id: exit.job_id, attempt: exit.attempt, step_id: exit.step_id });
+                self.controls.forget(LiveStep {
+                    job_id: exit.job_id,
+                    attempt: exit.attempt,
+                    step_id: exit.step_id,
+                });
                 let effects = self.core.on_step_exit(exit);
                 self.carry_out(effects);
             }
-            Input::PrologDone { job, attempt, error } => {
+            Input::PrologDone {
+                job,
+                attempt,
+                error,
+            } => {
                 if let Some(error) = &error {
                     error!(job = %job, "{error}");
                 }
@@ -292,11 +333,14 @@ impl Service {
                 }
                 Effect::StartStep(launch) => {
                     let job = self.core.job(launch.job_id).map(|job| job.info.clone());
-                    self.runner.start(self.node.step_spec(job.as_ref(), *launch));
+                    self.runner
+                        .start(self.node.step_spec(job.as_ref(), *launch));
                 }
                 Effect::StepReported(step) => self.spool.mark_reported(step),
                 Effect::Control { step, request } => self.controls.send(step, request),
-                Effect::RunUnkillableProgram { job_id, step_id } => self.run_unkillable_program(job_id, step_id),
+                Effect::RunUnkillableProgram { job_id, step_id } => {
+                    self.run_unkillable_program(job_id, step_id)
+                }
                 Effect::Acknowledged(sequence) => {
                     if let Some(report) = self.outbox.acknowledge(sequence) {
                         queue.extend(self.core.on_acknowledged(&report));
@@ -319,9 +363,15 @@ impl Service {
     fn report(&mut self, report: AgentReport) {
         let transient = matches!(
             report,
-            AgentReport::Register { .. } | AgentReport::Heartbeat { .. } | AgentReport::StepStarted { .. }
+            AgentReport::Register { .. }
+                | AgentReport::Heartbeat { .. }
+                | AgentReport::StepStarted { .. }
         );
-        let sequence = if transient { 0 } else { self.outbox.push(report.clone()) };
+        let sequence = if transient {
+            0
+        } else {
+            self.outbox.push(report.clone())
+        };
         self.send(&ReportEnvelope { sequence, report });
     }
 
@@ -352,10 +402,16 @@ impl Service {
             config_version: self.node.source.version,
             health_error: self.health_error.clone(),
         });
+        for report in self.core.running_steps() {
+            self.report(report);
+        }
         let waiting: Vec<ReportEnvelope> = self
             .outbox
             .waiting()
-            .map(|(sequence, report)| ReportEnvelope { sequence, report: report.clone() })
+            .map(|(sequence, report)| ReportEnvelope {
+                sequence,
+                report: report.clone(),
+            })
             .collect();
         for envelope in &waiting {
             self.send(envelope);
@@ -365,7 +421,9 @@ impl Service {
 
     fn send_heartbeat(&mut self) {
         if self.link.is_some() {
-            self.report(AgentReport::Heartbeat { load: hardware::load() });
+            self.report(AgentReport::Heartbeat {
+                load: hardware::load(),
+            });
         }
     }
 
@@ -380,7 +438,12 @@ impl Service {
         let node = Arc::clone(&self.node);
         let environment = node.script_environment(job, kind.context());
         let folder = self.spool.scripts();
-        let turn = node.config.scripts.flags.serial.then(|| Arc::clone(&self.script_turn));
+        let turn = node
+            .config
+            .scripts
+            .flags
+            .serial
+            .then(|| Arc::clone(&self.script_turn));
         async move {
             let _turn = match &turn {
                 Some(turn) => turn.acquire().await.ok(),
@@ -396,7 +459,9 @@ impl Service {
                 Ok(files) => scripts::run_all(&files, &environment, limit).await,
                 Err(error) => Err(error),
             };
-            result.err().map(|error| format!("{} error: {error}", kind.name()))
+            result
+                .err()
+                .map(|error| format!("{} error: {error}", kind.name()))
         }
     }
 
@@ -405,7 +470,11 @@ impl Service {
         let task = self.scripts_task(&job, ScriptKind::Prolog);
         tokio::spawn(async move {
             let error = task.await;
-            let _ = inputs.send(Input::PrologDone { job: job.job_id, attempt: job.attempt, error });
+            let _ = inputs.send(Input::PrologDone {
+                job: job.job_id,
+                attempt: job.attempt,
+                error,
+            });
         });
     }
 
@@ -414,7 +483,10 @@ impl Service {
         let task = self.scripts_task(&job, ScriptKind::Epilog);
         tokio::spawn(async move {
             let error = task.await;
-            let _ = inputs.send(Input::EpilogDone { job: job.job_id, error });
+            let _ = inputs.send(Input::EpilogDone {
+                job: job.job_id,
+                error,
+            });
         });
     }
 
@@ -425,13 +497,21 @@ impl Service {
         };
         let environment = [
             ("SLURM_JOB_ID".to_owned(), job_id.to_string()),
-            ("SLURM_STEP_ID".to_owned(), step_id.number().cast_signed().to_string()),
+            (
+                "SLURM_STEP_ID".to_owned(),
+                step_id.number().cast_signed().to_string(),
+            ),
             ("SLURMD_NODENAME".to_owned(), self.node.node.name.clone()),
-            ("SLURM_CONF".to_owned(), self.node.source.path.to_string_lossy().into_owned()),
+            (
+                "SLURM_CONF".to_owned(),
+                self.node.source.path.to_string_lossy().into_owned(),
+            ),
         ];
         tokio::spawn(async move {
             let limit = Some(Duration::from_secs(300));
-            if let Err(error) = scripts::run(std::path::Path::new(&program), &environment, limit).await {
+            if let Err(error) =
+                scripts::run(std::path::Path::new(&program), &environment, limit).await
+            {
                 error!("UnkillableStepProgram: {error}");
             }
         });
@@ -449,11 +529,15 @@ impl Service {
         let choice = self.settings.choice.clone();
         tokio::spawn(async move {
             let result = async {
-                let Some((config, source)) = config_source::refresh(&old.source, &choice).await? else {
+                let Some((config, source)) = config_source::refresh(&old.source, &choice).await?
+                else {
                     return anyhow::Ok(NodeContext::clone(&old));
                 };
                 let started = old.hardware().agent_start_time;
-                Ok(tokio::task::spawn_blocking(move || NodeContext::new(config, source, &choice, started)).await??)
+                Ok(tokio::task::spawn_blocking(move || {
+                    NodeContext::new(config, source, &choice, started)
+                })
+                .await??)
             };
             let node = result.await.unwrap_or_else(|error| {
                 error!("the configuration stays as it was: {error:#}");
@@ -469,7 +553,10 @@ impl Service {
             return;
         }
         if node.spool != self.node.spool {
-            warn!("SlurmdSpoolDir has changed: it stays {} until the agent is restarted", self.node.spool.display());
+            warn!(
+                "SlurmdSpoolDir has changed: it stays {} until the agent is restarted",
+                self.node.spool.display()
+            );
         }
         if let Err(error) = scripts::write_texts(node.node_scripts(), &self.spool.scripts()) {
             error!("scripts of the new configuration cannot be written: {error}");
@@ -509,7 +596,10 @@ async fn run_health_check(node: &NodeContext, program: &str) -> Option<String> {
     let check = &node.config.agent.health_check;
     let environment = [
         ("SLURMD_NODENAME".to_owned(), node.node.name.clone()),
-        ("SLURM_CONF".to_owned(), node.source.path.to_string_lossy().into_owned()),
+        (
+            "SLURM_CONF".to_owned(),
+            node.source.path.to_string_lossy().into_owned(),
+        ),
     ];
     let limit = (check.timeout_secs > 0).then(|| Duration::from_secs(check.timeout_secs.into()));
     scripts::run(std::path::Path::new(program), &environment, limit)
@@ -523,9 +613,17 @@ fn order_name(order: &sluice_model::launch::AgentOrder) -> String {
     match order {
         Order::StartJob(job) => format!("start job {}.{}", job.job_id, job.attempt),
         Order::LaunchStep(launch) => format!("launch {}.{}", launch.job_id, launch.step_id),
-        Order::TerminateJob { job_id, attempt, .. } => format!("end job {job_id}.{attempt}"),
-        Order::TerminateStep { job_id, step_id, .. } => format!("end step {job_id}.{step_id}"),
-        Order::Signal { job_id, target, signal } => format!("signal {signal} to {target:?} of job {job_id}"),
+        Order::TerminateJob {
+            job_id, attempt, ..
+        } => format!("end job {job_id}.{attempt}"),
+        Order::TerminateStep {
+            job_id, step_id, ..
+        } => format!("end step {job_id}.{step_id}"),
+        Order::Signal {
+            job_id,
+            target,
+            signal,
+        } => format!("signal {signal} to {target:?} of job {job_id}"),
         Order::Notify { job_id, .. } => format!("notify job {job_id}"),
         Order::Suspend { job_id, suspended } => format!("suspend={suspended} job {job_id}"),
         Order::Acknowledge { sequence } => format!("acknowledge {sequence}"),

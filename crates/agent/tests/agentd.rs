@@ -54,21 +54,48 @@ async fn batch_job_from_prolog_to_epilog() {
         let prolog = Node::script(
             folder,
             "prolog",
-            &format!("echo prolog $SLURM_JOB_ID $SLURM_SCRIPT_CONTEXT $SLURMD_NODENAME $HOME >>{}", order.display()),
+            &format!(
+                "echo prolog $SLURM_JOB_ID $SLURM_SCRIPT_CONTEXT $SLURMD_NODENAME $HOME >>{}",
+                order.display()
+            ),
         );
-        let epilog = Node::script(folder, "epilog", &format!("echo epilog $SLURM_JOB_ID $SLURM_CONF >>{}", order.display()));
+        let epilog = Node::script(
+            folder,
+            "epilog",
+            &format!(
+                "echo epilog $SLURM_JOB_ID $SLURM_CONF >>{}",
+                order.display()
+            ),
+        );
         format!("Prolog={prolog}\nEpilog={epilog}")
     });
     node.start();
-    let AgentReport::Register { node: name, hardware, steps, jobs, .. } = controller.register(&[]).await else {
+    let AgentReport::Register {
+        node: name,
+        hardware,
+        steps,
+        jobs,
+        ..
+    } = controller.register(&[]).await
+    else {
         unreachable!()
     };
-    assert_eq!((name.as_str(), hardware.cpus, steps.len(), jobs.len()), ("n1", 2, 0, 0));
-    controller.expect("heartbeat", |report| matches!(report, AgentReport::Heartbeat { .. }).then_some(())).await;
+    assert_eq!(
+        (name.as_str(), hardware.cpus, steps.len(), jobs.len()),
+        ("n1", 2, 0, 0)
+    );
+    controller
+        .expect("heartbeat", |report| {
+            matches!(report, AgentReport::Heartbeat { .. }).then_some(())
+        })
+        .await;
 
     let out = node.folder.path().join("out");
     let order = node.folder.path().join("order");
-    let script = format!("echo script $SLURM_PROCID $SLURM_JOB_PARTITION $SLURMD_NODENAME; echo script >>{}; exit 3", order.display());
+    let script = format!(
+        "echo script $SLURM_PROCID $SLURM_JOB_PARTITION $SLURMD_NODENAME; echo script >>{}; exit 3",
+        order.display()
+    );
     // Both at once, as the controller sends them: the step must wait for the Prolog.
     controller.order(&AgentOrder::StartJob(job(7, 0)));
     controller.order(&AgentOrder::LaunchStep(batch(7, 0, &script, &out)));
@@ -81,14 +108,22 @@ async fn batch_job_from_prolog_to_epilog() {
     controller.order(&terminate(7, 0, 0));
     controller.order(&terminate(7, 0, 0));
     assert_eq!(controller.expect("epilog", epilog_done).await, (0, None));
-    assert_eq!(std::fs::read_to_string(&out).expect("out"), "script 0 main n1\n");
+    assert_eq!(
+        std::fs::read_to_string(&out).expect("out"),
+        "script 0 main n1\n"
+    );
     let conf = node.folder.path().join("slurm.conf");
     assert_eq!(
         std::fs::read_to_string(&order).expect("order"),
-        format!("prolog 7 prolog_slurmd n1\nscript\nepilog 7 {}\n", conf.display())
+        format!(
+            "prolog 7 prolog_slurmd n1\nscript\nepilog 7 {}\n",
+            conf.display()
+        )
     );
     eventually("the spool is clean", || {
-        let reports = std::fs::read_dir(node.spool().join("reports")).expect("reports").count();
+        let reports = std::fs::read_dir(node.spool().join("reports"))
+            .expect("reports")
+            .count();
         !node.spool().join("job7").exists() && reports == 1
     })
     .await;
@@ -99,16 +134,32 @@ async fn batch_job_from_prolog_to_epilog() {
 async fn failing_prolog_starts_nothing() {
     let mut controller = Controller::start(0).await;
     let mut node = Node::new(controller.port, |folder| {
-        format!("Prolog={}", Node::script(folder, "prolog", "echo checking; echo scratch is full; exit 1"))
+        format!(
+            "Prolog={}",
+            Node::script(
+                folder,
+                "prolog",
+                "echo checking; echo scratch is full; exit 1"
+            )
+        )
     });
     node.start();
     controller.register(&[]).await;
     let out = node.folder.path().join("out");
     controller.order(&AgentOrder::StartJob(job(7, 0)));
     controller.order(&AgentOrder::LaunchStep(batch(7, 0, "echo ran", &out)));
-    let error = controller.expect("prolog", prolog_done).await.expect("fails");
+    let error = controller
+        .expect("prolog", prolog_done)
+        .await
+        .expect("fails");
     assert_eq!(error, "Prolog error: scratch is full");
-    assert!(controller.expect("refusal", step_ended).await.launch_error.is_some());
+    assert!(
+        controller
+            .expect("refusal", step_ended)
+            .await
+            .launch_error
+            .is_some()
+    );
     controller.order(&terminate(7, 0, 0));
     assert_eq!(controller.expect("epilog", epilog_done).await, (0, None));
     assert!(!out.exists());
@@ -123,20 +174,35 @@ async fn killed_agent_loses_no_job_and_no_exit_code() {
         let mut node = Node::new(controller.port, |_| String::new());
         node.start();
         controller.register(&[]).await;
-        let (out, go) = (node.folder.path().join("out"), node.folder.path().join("go"));
-        let script = format!("while ! [ -e {} ]; do sleep 0.01; done; echo finished; exit 42", go.display());
+        let (out, go) = (
+            node.folder.path().join("out"),
+            node.folder.path().join("go"),
+        );
+        let script = format!(
+            "while ! [ -e {} ]; do sleep 0.01; done; echo finished; exit 42",
+            go.display()
+        );
         controller.order(&AgentOrder::StartJob(job(7, 2)));
         controller.order(&AgentOrder::LaunchStep(batch(7, 2, &script, &out)));
         let pids = controller.expect("start", started).await;
         node.kill();
         if ends_meanwhile {
             std::fs::write(&go, "").expect("go");
-            eventually("the script ends without an agent", || sluice_stepd::tree::stat(pids[0]).is_none()).await;
+            eventually("the script ends without an agent", || {
+                sluice_stepd::tree::stat(pids[0]).is_none()
+            })
+            .await;
         }
         node.start();
-        let AgentReport::Register { steps, jobs, .. } = controller.register(&[(JobId(7), 2)]).await else { unreachable!() };
+        let AgentReport::Register { steps, jobs, .. } = controller.register(&[(JobId(7), 2)]).await
+        else {
+            unreachable!()
+        };
         assert_eq!(jobs, [(JobId(7), 2)]);
-        assert_eq!((steps.len(), steps[0].step_id, steps[0].attempt), (1, StepId::Batch, 2));
+        assert_eq!(
+            (steps.len(), steps[0].step_id, steps[0].attempt),
+            (1, StepId::Batch, 2)
+        );
         if !ends_meanwhile {
             assert_eq!(controller.expect("the step is found", started).await, pids);
             // A repeated launch must not start it again.
@@ -144,7 +210,10 @@ async fn killed_agent_loses_no_job_and_no_exit_code() {
             std::fs::write(&go, "").expect("go");
         }
         let exit = controller.expect("end of the step", step_ended).await;
-        assert_eq!((exit.attempt, exit.tasks.as_slice()), (2, [(0, WaitStatus::exited(42))].as_slice()));
+        assert_eq!(
+            (exit.attempt, exit.tasks.as_slice()),
+            (2, [(0, WaitStatus::exited(42))].as_slice())
+        );
         assert_eq!(std::fs::read_to_string(&out).expect("out"), "finished\n");
         controller.order(&terminate(7, 2, 0));
         assert_eq!(controller.expect("epilog", epilog_done).await, (2, None));
@@ -160,17 +229,28 @@ async fn reports_are_repeated_until_acknowledged() {
     node.start();
     controller.register(&[]).await;
     controller.order(&AgentOrder::StartJob(job(7, 0)));
-    controller.order(&AgentOrder::LaunchStep(batch(7, 0, "exit 5", &node.folder.path().join("out"))));
+    controller.order(&AgentOrder::LaunchStep(batch(
+        7,
+        0,
+        "exit 5",
+        &node.folder.path().join("out"),
+    )));
     controller.expect("end", step_ended).await;
     controller.hang_up();
     controller.register(&[(JobId(7), 0)]).await;
     assert_eq!(controller.expect("prolog again", prolog_done).await, None);
-    assert_eq!(controller.expect("end again", step_ended).await.tasks, [(0, WaitStatus::exited(5))]);
+    assert_eq!(
+        controller.expect("end again", step_ended).await.tasks,
+        [(0, WaitStatus::exited(5))]
+    );
     node.kill();
     node.start();
     controller.acknowledge = true;
     controller.register(&[(JobId(7), 0)]).await;
-    assert_eq!(controller.expect("end, third time", step_ended).await.tasks, [(0, WaitStatus::exited(5))]);
+    assert_eq!(
+        controller.expect("end, third time", step_ended).await.tasks,
+        [(0, WaitStatus::exited(5))]
+    );
     controller.order(&terminate(7, 0, 0));
     controller.expect("epilog", epilog_done).await;
 }
@@ -186,11 +266,23 @@ async fn terminated_job_gets_message_and_kill_sequence() {
     controller.order(&AgentOrder::StartJob(job(7, 0)));
     let script = "trap 'echo got term' TERM; echo ready; while :; do sleep 0.05; done";
     controller.order(&AgentOrder::LaunchStep(batch(7, 0, script, &out)));
-    eventually("the script is ready", || std::fs::read_to_string(&out).is_ok_and(|text| text == "ready\n")).await;
-    let AgentOrder::TerminateJob { job_id, attempt, script_environment, credentials, gres, .. } = terminate(7, 0, 1) else {
+    eventually("the script is ready", || {
+        std::fs::read_to_string(&out).is_ok_and(|text| text == "ready\n")
+    })
+    .await;
+    let AgentOrder::TerminateJob {
+        job_id,
+        attempt,
+        script_environment,
+        credentials,
+        gres,
+        ..
+    } = terminate(7, 0, 1)
+    else {
         unreachable!()
     };
-    let message = "*** JOB 7 ON n1 CANCELLED AT 2026-11-30T04:42:09 DUE TO TIME LIMIT ***".to_owned();
+    let message =
+        "*** JOB 7 ON n1 CANCELLED AT 2026-11-30T04:42:09 DUE TO TIME LIMIT ***".to_owned();
     controller.order(&AgentOrder::TerminateJob {
         job_id,
         attempt,
@@ -204,7 +296,10 @@ async fn terminated_job_gets_message_and_kill_sequence() {
     assert_eq!(exit.tasks, [(0, WaitStatus::signaled(9))]);
     controller.expect("epilog", epilog_done).await;
     let text = std::fs::read_to_string(&out).expect("out");
-    assert!(text.starts_with(&format!("ready\nslurmstepd: error: {message}\n")), "{text}");
+    assert!(
+        text.starts_with(&format!("ready\nslurmstepd: error: {message}\n")),
+        "{text}"
+    );
     assert!(text.contains("got term\n"), "{text}");
 }
 
@@ -216,11 +311,19 @@ async fn orphans_are_ended_after_a_reconnect() {
     node.start();
     controller.register(&[]).await;
     controller.order(&AgentOrder::StartJob(job(7, 0)));
-    controller.order(&AgentOrder::LaunchStep(batch(7, 0, "sleep 300", &node.folder.path().join("out"))));
+    controller.order(&AgentOrder::LaunchStep(batch(
+        7,
+        0,
+        "sleep 300",
+        &node.folder.path().join("out"),
+    )));
     let pids = controller.expect("start", started).await;
     controller.hang_up();
     controller.register(&[]).await;
-    eventually("the orphan is gone", || sluice_stepd::tree::stat(pids[0]).is_none()).await;
+    eventually("the orphan is gone", || {
+        sluice_stepd::tree::stat(pids[0]).is_none()
+    })
+    .await;
     eventually("its spool too", || !node.spool().join("job7").exists()).await;
 }
 
@@ -232,19 +335,34 @@ async fn killed_step_daemon_is_reported() {
     node.start();
     controller.register(&[]).await;
     let pid_file = node.folder.path().join("pid");
-    let script = format!("setsid sh -c 'echo $$ >{0}.new; mv {0}.new {0}; sleep 300; true' & wait", pid_file.display());
+    let script = format!(
+        "setsid sh -c 'echo $$ >{0}.new; mv {0}.new {0}; sleep 300; true' & wait",
+        pid_file.display()
+    );
     controller.order(&AgentOrder::StartJob(job(7, 0)));
-    controller.order(&AgentOrder::LaunchStep(batch(7, 0, &script, &node.folder.path().join("out"))));
+    controller.order(&AgentOrder::LaunchStep(batch(
+        7,
+        0,
+        &script,
+        &node.folder.path().join("out"),
+    )));
     controller.expect("start", started).await;
     eventually("the script runs", || pid_file.exists()).await;
-    let left: u32 = std::fs::read_to_string(&pid_file).expect("pid").trim().parse().expect("number");
+    let left: u32 = std::fs::read_to_string(&pid_file)
+        .expect("pid")
+        .trim()
+        .parse()
+        .expect("number");
     let stepd = std::fs::read_to_string(node.spool().join("job7/step_batch/pid")).expect("pid");
     sluice_stepd::process::send_signal(stepd.trim().parse().expect("number"), 9);
     let exit = controller.expect("end", step_ended).await;
     let error = exit.launch_error.expect("error");
     assert!(error.starts_with("stepd died"), "{error}");
     assert_eq!(exit.tasks, [(0, WaitStatus::signaled(9))]);
-    eventually("nothing is left", || sluice_stepd::tree::stat(left).is_none_or(|stat| stat.zombie)).await;
+    eventually("nothing is left", || {
+        sluice_stepd::tree::stat(left).is_none_or(|stat| stat.zombie)
+    })
+    .await;
 }
 
 /// A node without files fetches its configuration, also when it boots before the controller; local users get tokens.
@@ -258,9 +376,14 @@ async fn configless_node_boots_before_its_controller() {
     let folder = node.folder.path().to_path_buf();
     node.start();
     let log = folder.join("agentd.log");
-    eventually("the agent complains", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("trying on"))).await;
+    eventually("the agent complains", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("trying on"))
+    })
+    .await;
     let mut controller = Controller::start_with(port, |port| slurm_conf(&folder, port, "")).await;
-    let AgentReport::Register { config_version, .. } = controller.register(&[]).await else { unreachable!() };
+    let AgentReport::Register { config_version, .. } = controller.register(&[]).await else {
+        unreachable!()
+    };
     assert_eq!(config_version, 7);
     assert!(node.spool().join("conf-cache/slurm.conf").is_file());
 
@@ -273,5 +396,8 @@ async fn configless_node_boots_before_its_controller() {
         text
     });
     let token = token.await.expect("token");
-    assert!(token.ends_with('\n') && token.trim().split('.').count() == 3, "{token}");
+    assert!(
+        token.ends_with('\n') && token.trim().split('.').count() == 3,
+        "{token}"
+    );
 }

@@ -139,11 +139,17 @@ fn push_node(cluster: &Cluster, name: &str, before: Option<&Node>, now: UnixSeco
             state: node.shown_state().to_string(),
             reason: node.reason.clone().unwrap_or_default(),
             user: node.reason_uid.map(|uid| uid.to_string()).unwrap_or_default(),
-            tres: view::node_tres(node).to_string(),
+            tres: stored_tres(&view::node_tres(node)),
         }));
     } else if was_out && !is_out {
         out.push(AccountingUpdate::NodeUp { node: name.to_owned(), time: now });
     }
+}
+
+/// TRES as records keep them: plain counts, memory in MiB, so that they can be added up without a unit.
+fn stored_tres(tres: &sluice_model::tres::Tres) -> String {
+    let parts: Vec<String> = tres.iter().map(|(kind, count)| format!("{kind}={count}")).collect();
+    parts.join(",")
 }
 
 /// The record of a job's current (or last) run.
@@ -185,12 +191,12 @@ pub fn job_record(cluster: &Cluster, job: &Job) -> JobRecord {
     if let Some((p, n)) = &normal {
         let req = select::tres::req_tres(cluster, n, p);
         record.req_mem_mib = req.get(&sluice_model::tres::TresKind::Mem);
-        record.req_tres = req.to_string();
+        record.req_tres = stored_tres(&req);
         record.req_cpus = n.num_cpus();
         record.req_nodes = n.min_nodes;
     }
     if let Some(allocation) = allocation {
-        record.alloc_tres = select::tres::alloc_tres(cluster, &job.partition, allocation).to_string();
+        record.alloc_tres = stored_tres(&select::tres::alloc_tres(cluster, &job.partition, allocation));
         record.alloc_cpus = allocation.cpu_count();
         record.alloc_nodes = allocation.nodes.len() as u32;
         record.node_list = collapse_hostlist(allocation.node_names());
@@ -258,7 +264,7 @@ pub fn step_record(job: &Job, step: &Step) -> StepRecord {
         // The batch step holds what the job has on its first node.
         tres.set(sluice_model::tres::TresKind::Node, 1);
     }
-    record.alloc_tres = tres.to_string();
+    record.alloc_tres = stored_tres(&tres);
     record.kill_requester = step.kill_requester;
     record.time_limit_minutes = step.request.time_limit.and_then(TimeLimit::minutes);
     record.usage = usage_record(step);
@@ -336,7 +342,7 @@ pub fn cluster_registration(
         control_host,
         control_port,
         rpc_version: RPC_VERSION,
-        tres: tres.to_string(),
+        tres: stored_tres(&tres),
         node_list: collapse_hostlist(names),
     }
 }

@@ -26,7 +26,9 @@ pub enum FrameError {
     #[error("frame connection failed")]
     Io(#[from] io::Error),
     /// The announced length is over [`MAX_FRAME_BYTES`]: the peer speaks something else.
-    #[error("frame of {length} bytes is over the limit of {MAX_FRAME_BYTES}: the peer does not speak this protocol")]
+    #[error(
+        "frame of {length} bytes is over the limit of {MAX_FRAME_BYTES}: the peer does not speak this protocol"
+    )]
     TooLong {
         /// Announced length.
         length: usize,
@@ -66,14 +68,21 @@ pub fn encode<T: Serialize + ?Sized>(message: &T) -> Result<Vec<u8>, FrameError>
     frame.extend_from_slice(&[0; LENGTH_BYTES]);
     serialize_into(&mut frame, message)?;
     let length = frame.len() - LENGTH_BYTES;
-    let announced = u32::try_from(length).ok().filter(|_| length <= MAX_FRAME_BYTES).ok_or(FrameError::TooLong { length })?;
+    let announced = u32::try_from(length)
+        .ok()
+        .filter(|_| length <= MAX_FRAME_BYTES)
+        .ok_or(FrameError::TooLong { length })?;
     frame[..LENGTH_BYTES].copy_from_slice(&announced.to_be_bytes());
     Ok(frame)
 }
 
-fn serialize_into<T: Serialize + ?Sized>(buffer: &mut Vec<u8>, message: &T) -> Result<(), FrameError> {
-    let mut serializer =
-        rmp_serde::Serializer::new(buffer).with_struct_map().with_bytes(rmp_serde::config::BytesMode::ForceIterables);
+fn serialize_into<T: Serialize + ?Sized>(
+    buffer: &mut Vec<u8>,
+    message: &T,
+) -> Result<(), FrameError> {
+    let mut serializer = rmp_serde::Serializer::new(buffer)
+        .with_struct_map()
+        .with_bytes(rmp_serde::config::BytesMode::ForceIterables);
     message.serialize(&mut serializer)?;
     Ok(())
 }
@@ -82,7 +91,10 @@ fn serialize_into<T: Serialize + ?Sized>(buffer: &mut Vec<u8>, message: &T) -> R
 ///
 /// # Errors
 /// As [`encode`], or the writer's.
-pub fn write_frame<W: Write + ?Sized, T: Serialize + ?Sized>(writer: &mut W, message: &T) -> Result<(), FrameError> {
+pub fn write_frame<W: Write + ?Sized, T: Serialize + ?Sized>(
+    writer: &mut W,
+    message: &T,
+) -> Result<(), FrameError> {
     writer.write_all(&encode(message)?)?;
     writer.flush()?;
     Ok(())
@@ -92,7 +104,9 @@ pub fn write_frame<W: Write + ?Sized, T: Serialize + ?Sized>(writer: &mut W, mes
 ///
 /// # Errors
 /// The reader's, an end inside a frame, a length over the limit, or another message than expected.
-pub fn read_frame<R: Read + ?Sized, T: DeserializeOwned>(reader: &mut R) -> Result<Option<T>, FrameError> {
+pub fn read_frame<R: Read + ?Sized, T: DeserializeOwned>(
+    reader: &mut R,
+) -> Result<Option<T>, FrameError> {
     let mut length = [0; LENGTH_BYTES];
     let mut filled = 0;
     while filled < LENGTH_BYTES {
@@ -115,7 +129,11 @@ pub fn read_frame<R: Read + ?Sized, T: DeserializeOwned>(reader: &mut R) -> Resu
 
 fn body_length(bytes: [u8; LENGTH_BYTES]) -> Result<usize, FrameError> {
     let length = u32::from_be_bytes(bytes) as usize;
-    if length > MAX_FRAME_BYTES { Err(FrameError::TooLong { length }) } else { Ok(length) }
+    if length > MAX_FRAME_BYTES {
+        Err(FrameError::TooLong { length })
+    } else {
+        Ok(length)
+    }
 }
 
 /// Cuts a stream of bytes that arrives in any pieces into messages.
@@ -178,7 +196,11 @@ mod tests {
     /// Both ends of a step's connection must agree on the bytes: length, map with field names, `bin` for data.
     #[test]
     fn output_frame_has_the_documented_bytes() {
-        let frame = encode(&SrunFrame::Input { task: None, data: b"a\xff".to_vec() }).expect("encode");
+        let frame = encode(&SrunFrame::Input {
+            task: None,
+            data: b"a\xff".to_vec(),
+        })
+        .expect("encode");
         let mut expected = vec![0, 0, 0, 23];
         expected.extend_from_slice(b"\x81\xa5Input\x82\xa4task\xc0\xa4data\xc4\x02a\xff");
         assert_eq!(frame, expected);
@@ -187,29 +209,52 @@ mod tests {
     /// An encoder that writes byte vectors as arrays (rmp's default) is understood too.
     #[test]
     fn array_form_of_bytes_is_read() {
-        let message = StepFrame::Output { task: 3, is_stderr: true, data: vec![0, 200, 10] };
+        let message = StepFrame::Output {
+            task: 3,
+            is_stderr: true,
+            data: vec![0, 200, 10],
+        };
         let array_form = rmp_serde::to_vec_named(&message).expect("encode");
-        assert_eq!(from_payload::<StepFrame>(&array_form).expect("decode"), message);
-        assert_eq!(from_payload::<StepFrame>(&to_payload(&message).expect("encode")).expect("decode"), message);
+        assert_eq!(
+            from_payload::<StepFrame>(&array_form).expect("decode"),
+            message
+        );
+        assert_eq!(
+            from_payload::<StepFrame>(&to_payload(&message).expect("encode")).expect("decode"),
+            message
+        );
     }
 
     /// A peer that is not ours must not make the daemon allocate gigabytes.
     #[test]
     fn oversized_length_is_refused() {
         let bytes = *b"GET / HTTP/1.1\r\n\r\n";
-        assert!(matches!(read_frame::<_, u32>(&mut &bytes[..]), Err(FrameError::TooLong { .. })));
+        assert!(matches!(
+            read_frame::<_, u32>(&mut &bytes[..]),
+            Err(FrameError::TooLong { .. })
+        ));
         let mut decoder = Decoder::default();
         decoder.push(&bytes);
-        assert!(matches!(decoder.next_frame::<u32>(), Err(FrameError::TooLong { .. })));
+        assert!(matches!(
+            decoder.next_frame::<u32>(),
+            Err(FrameError::TooLong { .. })
+        ));
     }
 
     /// A clean end and a torn frame are told apart: one is the normal end of a step, the other a lost connection.
     #[test]
     fn end_between_frames_is_none_and_inside_is_an_error() {
-        assert!(read_frame::<_, u32>(&mut &[][..]).expect("clean end").is_none());
+        assert!(
+            read_frame::<_, u32>(&mut &[][..])
+                .expect("clean end")
+                .is_none()
+        );
         let frame = encode(&"hello").expect("encode");
         for cut in 1..frame.len() {
-            assert!(read_frame::<_, String>(&mut &frame[..cut]).is_err(), "cut at {cut}");
+            assert!(
+                read_frame::<_, String>(&mut &frame[..cut]).is_err(),
+                "cut at {cut}"
+            );
         }
     }
 

@@ -23,7 +23,12 @@ pub struct Cgroup {
 
 impl Cgroup {
     /// Makes the folders and sets the limits. Returns what could not be had, for the log.
-    pub fn create(settings: Option<&CgroupSettings>, job: JobId, step: StepId, cpus: &[u32]) -> (Self, Vec<String>) {
+    pub fn create(
+        settings: Option<&CgroupSettings>,
+        job: JobId,
+        step: StepId,
+        cpus: &[u32],
+    ) -> (Self, Vec<String>) {
         let mut cgroup = Self::default();
         let mut complaints = Vec::new();
         let Some(settings) = settings else {
@@ -34,13 +39,19 @@ impl Cgroup {
         if let Some(base) = &settings.unified {
             match create_unified(base, &job_name, &step_name, settings, cpus, &mut complaints) {
                 Ok(path) => cgroup.unified = Some(path),
-                Err(error) => complaints.push(format!("no control group under {}: {error}", base.display())),
+                Err(error) => complaints.push(format!(
+                    "no control group under {}: {error}",
+                    base.display()
+                )),
             }
         }
         for (controller, base) in &settings.legacy {
             match create_legacy(controller, base, &job_name, &step_name, settings, cpus) {
                 Ok(path) => cgroup.legacy.push((controller.clone(), path)),
-                Err(error) => complaints.push(format!("no {controller} control group under {}: {error}", base.display())),
+                Err(error) => complaints.push(format!(
+                    "no {controller} control group under {}: {error}",
+                    base.display()
+                )),
             }
         }
         cgroup.memory_limited = settings.job_memory_bytes > 0 || settings.step_memory_bytes > 0;
@@ -64,11 +75,17 @@ impl Cgroup {
     }
 
     fn folders(&self) -> impl Iterator<Item = &Path> {
-        self.unified.iter().map(PathBuf::as_path).chain(self.legacy.iter().map(|(_, path)| path.as_path()))
+        self.unified
+            .iter()
+            .map(PathBuf::as_path)
+            .chain(self.legacy.iter().map(|(_, path)| path.as_path()))
     }
 
     fn legacy_folder(&self, controller: &str) -> Option<&Path> {
-        self.legacy.iter().find(|(name, _)| name == controller).map(|(_, path)| path.as_path())
+        self.legacy
+            .iter()
+            .find(|(name, _)| name == controller)
+            .map(|(_, path)| path.as_path())
     }
 
     /// Members, from the first folder.
@@ -94,7 +111,11 @@ impl Cgroup {
             return fs::write(folder.join("cgroup.freeze"), if frozen { "1" } else { "0" }).is_ok();
         }
         self.legacy_folder("freezer").is_some_and(|folder| {
-            fs::write(folder.join("freezer.state"), if frozen { "FROZEN" } else { "THAWED" }).is_ok()
+            fs::write(
+                folder.join("freezer.state"),
+                if frozen { "FROZEN" } else { "THAWED" },
+            )
+            .is_ok()
         })
     }
 
@@ -105,10 +126,16 @@ impl Cgroup {
         }
         let counted = |path: PathBuf| {
             let text = fs::read_to_string(path).ok()?;
-            text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+            text.lines()
+                .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
         };
-        let unified = self.unified.as_ref().and_then(|folder| counted(folder.join("memory.events")));
-        let legacy = self.legacy_folder("memory").and_then(|folder| counted(folder.join("memory.oom_control")));
+        let unified = self
+            .unified
+            .as_ref()
+            .and_then(|folder| counted(folder.join("memory.events")));
+        let legacy = self
+            .legacy_folder("memory")
+            .and_then(|folder| counted(folder.join("memory.oom_control")));
         unified.or(legacy).unwrap_or(0)
     }
 
@@ -149,11 +176,17 @@ fn create_unified(
         }
     };
     if settings.job_memory_bytes > 0 {
-        set(job.join("memory.max"), settings.job_memory_bytes.to_string());
+        set(
+            job.join("memory.max"),
+            settings.job_memory_bytes.to_string(),
+        );
         let _ = fs::write(job.join("memory.swap.max"), "0");
     }
     if settings.step_memory_bytes > 0 {
-        set(step.join("memory.max"), settings.step_memory_bytes.to_string());
+        set(
+            step.join("memory.max"),
+            settings.step_memory_bytes.to_string(),
+        );
     }
     if settings.oom_kill_step {
         set(step.join("memory.oom.group"), "1".to_owned());
@@ -181,7 +214,9 @@ fn create_legacy(
             for file in ["cpuset.mems", "cpuset.cpus"] {
                 let path = folder.join(file);
                 if fs::read_to_string(&path)?.trim().is_empty() {
-                    let above = folder.parent().map(|parent| fs::read_to_string(parent.join(file)));
+                    let above = folder
+                        .parent()
+                        .map(|parent| fs::read_to_string(parent.join(file)));
                     fs::write(path, above.transpose()?.unwrap_or_default().trim())?;
                 }
             }
@@ -195,10 +230,16 @@ fn create_legacy(
     match controller {
         "memory" => {
             if settings.job_memory_bytes > 0 {
-                fs::write(job.join("memory.limit_in_bytes"), settings.job_memory_bytes.to_string())?;
+                fs::write(
+                    job.join("memory.limit_in_bytes"),
+                    settings.job_memory_bytes.to_string(),
+                )?;
             }
             if settings.step_memory_bytes > 0 {
-                fs::write(step.join("memory.limit_in_bytes"), settings.step_memory_bytes.to_string())?;
+                fs::write(
+                    step.join("memory.limit_in_bytes"),
+                    settings.step_memory_bytes.to_string(),
+                )?;
             }
         }
         "devices" => {
@@ -212,9 +253,14 @@ fn create_legacy(
                     kind if kind.is_block_device() => 'b',
                     _ => continue,
                 };
-                let (major, minor) =
-                    (nix::sys::stat::major(metadata.rdev()), nix::sys::stat::minor(metadata.rdev()));
-                fs::write(step.join("devices.deny"), format!("{kind} {major}:{minor} rwm"))?;
+                let (major, minor) = (
+                    nix::sys::stat::major(metadata.rdev()),
+                    nix::sys::stat::minor(metadata.rdev()),
+                );
+                fs::write(
+                    step.join("devices.deny"),
+                    format!("{kind} {major}:{minor} rwm"),
+                )?;
             }
         }
         _ => {}
@@ -223,5 +269,8 @@ fn create_legacy(
 }
 
 fn cpu_list(cpus: &[u32]) -> String {
-    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+    cpus.iter()
+        .map(u32::to_string)
+        .collect::<Vec<_>>()
+        .join(",")
 }

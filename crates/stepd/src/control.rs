@@ -93,7 +93,10 @@ pub const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 /// When the folder cannot be opened.
 pub fn socket_path(step_dir: &Path) -> io::Result<(File, PathBuf)> {
     let folder = File::open(step_dir)?;
-    let path = PathBuf::from(format!("/proc/self/fd/{}/{CONTROL_SOCKET}", folder.as_raw_fd()));
+    let path = PathBuf::from(format!(
+        "/proc/self/fd/{}/{CONTROL_SOCKET}",
+        folder.as_raw_fd()
+    ));
     Ok((folder, path))
 }
 

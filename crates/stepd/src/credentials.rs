@@ -14,7 +14,9 @@ use sluice_model::launch::Credentials;
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// The daemon has no right to become somebody else.
-    #[error("cannot run as uid {wanted}: agentd runs as uid {own} and not as root, so it can only run jobs of its own user")]
+    #[error(
+        "cannot run as uid {wanted}: agentd runs as uid {own} and not as root, so it can only run jobs of its own user"
+    )]
     NotRoot {
         /// The job's owner.
         wanted: u32,
@@ -55,13 +57,24 @@ impl User {
     /// # Errors
     /// See [`CredentialsError`].
     pub fn resolve(credentials: &Credentials) -> Result<Self, CredentialsError> {
-        let (uid, gid) = (Uid::from_raw(credentials.uid), Gid::from_raw(credentials.gid));
+        let (uid, gid) = (
+            Uid::from_raw(credentials.uid),
+            Gid::from_raw(credentials.gid),
+        );
         let own = unistd::geteuid();
         if !own.is_root() {
             return if own == uid {
-                Ok(Self { uid, gid, groups: Vec::new(), switch: false })
+                Ok(Self {
+                    uid,
+                    gid,
+                    groups: Vec::new(),
+                    switch: false,
+                })
             } else {
-                Err(CredentialsError::NotRoot { wanted: uid.as_raw(), own: own.as_raw() })
+                Err(CredentialsError::NotRoot {
+                    wanted: uid.as_raw(),
+                    own: own.as_raw(),
+                })
             };
         }
         if credentials.user_name.is_empty() {
@@ -69,9 +82,18 @@ impl User {
         }
         let name = CString::new(credentials.user_name.as_str())
             .map_err(|_| CredentialsError::NoName { uid: uid.as_raw() })?;
-        let groups = unistd::getgrouplist(&name, gid)
-            .map_err(|errno| CredentialsError::System { action: "look up the groups", uid: uid.as_raw(), errno })?;
-        Ok(Self { uid, gid, groups, switch: true })
+        let groups =
+            unistd::getgrouplist(&name, gid).map_err(|errno| CredentialsError::System {
+                action: "look up the groups",
+                uid: uid.as_raw(),
+                errno,
+            })?;
+        Ok(Self {
+            uid,
+            gid,
+            groups,
+            switch: true,
+        })
     }
 
     /// Runs `body` with this user's rights on files. The process must have one thread.
@@ -86,8 +108,11 @@ impl User {
         let step = |action, result: nix::Result<()>| {
             result.map_err(|errno| CredentialsError::System { action, uid, errno })
         };
-        let own_groups = unistd::getgroups()
-            .map_err(|errno| CredentialsError::System { action: "read the own groups", uid, errno })?;
+        let own_groups = unistd::getgroups().map_err(|errno| CredentialsError::System {
+            action: "read the own groups",
+            uid,
+            errno,
+        })?;
         let own_gid = unistd::getegid();
         step("set the groups", unistd::setgroups(&self.groups))?;
         step("set the group", unistd::setegid(self.gid))?;

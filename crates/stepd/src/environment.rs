@@ -22,7 +22,8 @@ impl Environment {
         let mut index = std::collections::HashMap::new();
         for string in strings {
             // A leading `=` belongs to no name (some shells export such leftovers).
-            let Some((name, value)) = string.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            let Some((name, value)) = string.split_once('=').filter(|(name, _)| !name.is_empty())
+            else {
                 continue;
             };
             match index.get(name) {
@@ -32,7 +33,9 @@ impl Environment {
                 }
                 None => {
                     index.insert(name, environment.entries.len());
-                    environment.entries.push((name.to_owned(), value.to_owned()));
+                    environment
+                        .entries
+                        .push((name.to_owned(), value.to_owned()));
                 }
             }
         }
@@ -41,7 +44,10 @@ impl Environment {
 
     /// Value of a variable.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.entries.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.entries
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// Sets a variable.
@@ -66,12 +72,17 @@ impl Environment {
 
     /// All variables.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.entries.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.entries
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// For `execve`; entries with a zero byte cannot be passed on and are dropped.
     pub fn to_c_strings(&self) -> Vec<CString> {
-        self.entries.iter().filter_map(|(name, value)| CString::new(format!("{name}={value}")).ok()).collect()
+        self.entries
+            .iter()
+            .filter_map(|(name, value)| CString::new(format!("{name}={value}")).ok())
+            .collect()
     }
 }
 
@@ -82,7 +93,12 @@ pub fn step_environment(spec: &StepSpec) -> Environment {
     // Slurm prints the reserved step numbers as signed: the batch step is -5.
     let step = launch.step_id.number().cast_signed().to_string();
     let job = launch.job_id.to_string();
-    let ranks = launch.task_ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let ranks = launch
+        .task_ids
+        .iter()
+        .map(u32::to_string)
+        .collect::<Vec<_>>()
+        .join(",");
     environment.set("SLURM_STEP_ID", step.clone());
     environment.set("SLURM_STEPID", step);
     environment.set("SLURM_NODEID", launch.node_index.to_string());

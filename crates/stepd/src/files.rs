@@ -77,7 +77,10 @@ pub struct TaskStreams {
 /// # Errors
 /// The first file that cannot be opened.
 pub fn open_streams(launch: &StepLaunch) -> Result<Vec<TaskStreams>, FilesError> {
-    let mut opener = Opener { launch, open: HashMap::new() };
+    let mut opener = Opener {
+        launch,
+        open: HashMap::new(),
+    };
     let batch = launch.step_id == StepId::Batch;
     let mut all = Vec::with_capacity(launch.task_ids.len());
     for (local_id, rank) in launch.task_ids.iter().enumerate() {
@@ -85,14 +88,22 @@ pub fn open_streams(launch: &StepLaunch) -> Result<Vec<TaskStreams>, FilesError>
         let silent = launch.pty.is_some() && !(local_id == 0 && *rank == 0);
         let streams = if silent {
             let null = opener.open("stdout", "/dev/null", *rank)?;
-            TaskStreams { stdin: null.clone(), stdout: null.clone(), stderr: null }
+            TaskStreams {
+                stdin: null.clone(),
+                stdout: null.clone(),
+                stderr: null,
+            }
         } else {
             let stdout = opener.stream("stdout", launch.std_out.as_deref(), *rank)?;
             let stderr = match &launch.std_err {
                 None if batch => stdout.clone(),
                 pattern => opener.stream("stderr", pattern.as_deref(), *rank)?,
             };
-            TaskStreams { stdin: opener.stream("stdin", launch.std_in.as_deref(), *rank)?, stdout, stderr }
+            TaskStreams {
+                stdin: opener.stream("stdin", launch.std_in.as_deref(), *rank)?,
+                stdout,
+                stderr,
+            }
         };
         all.push(streams);
     }
@@ -105,7 +116,12 @@ struct Opener<'a> {
 }
 
 impl Opener<'_> {
-    fn stream(&mut self, stream: &'static str, pattern: Option<&str>, rank: u32) -> Result<Stream, FilesError> {
+    fn stream(
+        &mut self,
+        stream: &'static str,
+        pattern: Option<&str>,
+        rank: u32,
+    ) -> Result<Stream, FilesError> {
         match pattern {
             Some(pattern) => self.open(stream, pattern, rank),
             None if self.launch.io_address.is_empty() => self.open(stream, "/dev/null", rank),
@@ -113,7 +129,12 @@ impl Opener<'_> {
         }
     }
 
-    fn open(&mut self, stream: &'static str, pattern: &str, rank: u32) -> Result<Stream, FilesError> {
+    fn open(
+        &mut self,
+        stream: &'static str,
+        pattern: &str,
+        rank: u32,
+    ) -> Result<Stream, FilesError> {
         let input = stream == "stdin";
         let path = self.path(pattern, rank);
         if let Some(file) = self.open.get(&(path.clone(), input)) {
@@ -132,7 +153,11 @@ impl Opener<'_> {
                 options.custom_flags(nix::libc::O_TRUNC);
             }
         }
-        let file = options.open(&path).map_err(|source| FilesError::Stream { stream, path: path.clone(), source })?;
+        let file = options.open(&path).map_err(|source| FilesError::Stream {
+            stream,
+            path: path.clone(),
+            source,
+        })?;
         let file = Rc::new(file);
         self.open.insert((path, input), Rc::clone(&file));
         Ok(Stream::File(file))
@@ -162,7 +187,11 @@ impl Opener<'_> {
 ///
 /// # Errors
 /// See [`FilesError`].
-pub fn write_batch_script(job_dir: &Path, script: &[u8], user: &User) -> Result<PathBuf, FilesError> {
+pub fn write_batch_script(
+    job_dir: &Path,
+    script: &[u8],
+    user: &User,
+) -> Result<PathBuf, FilesError> {
     let path = job_dir.join(BATCH_SCRIPT);
     let write = || -> io::Result<()> {
         // A script of an earlier run may still be executing: it keeps its file, the new one is another.
@@ -170,13 +199,20 @@ pub fn write_batch_script(job_dir: &Path, script: &[u8], user: &User) -> Result<
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o700).open(&path)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o700)
+            .open(&path)?;
         file.write_all(script)?;
         if let Some((uid, gid)) = user.owner() {
             nix::unistd::fchown(&file, Some(uid), Some(gid))?;
         }
         Ok(())
     };
-    write().map_err(|source| FilesError::Script { path: path.clone(), source })?;
+    write().map_err(|source| FilesError::Script {
+        path: path.clone(),
+        source,
+    })?;
     Ok(path)
 }

@@ -37,7 +37,10 @@ pub struct LaunchFailure {
 
 impl LaunchFailure {
     fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), stream_file: false }
+        Self {
+            text: text.into(),
+            stream_file: false,
+        }
     }
 }
 
@@ -109,16 +112,23 @@ struct Prepared {
 ///
 /// # Errors
 /// See [`LaunchFailure`]; no task exists then.
-pub fn launch(dir: &Path, spec: &StepSpec, srun: &SrunLink, cgroup: &Cgroup) -> Result<Launched, LaunchFailure> {
+pub fn launch(
+    dir: &Path,
+    spec: &StepSpec,
+    srun: &SrunLink,
+    cgroup: &Cgroup,
+) -> Result<Launched, LaunchFailure> {
     let launch = &spec.launch;
-    let user = User::resolve(&launch.credentials).map_err(|error| LaunchFailure::new(error.to_string()))?;
+    let user = User::resolve(&launch.credentials)
+        .map_err(|error| LaunchFailure::new(error.to_string()))?;
     let argv = program(dir, launch, &user)?;
     let own_umask = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(launch.umask));
     let as_user = user.act(|| (open_streams(launch), usable_work_dir(&launch.work_dir)));
     nix::sys::stat::umask(own_umask);
     // The folder is left so that the user's file system can be unmounted while the daemon waits.
     let _ = std::env::set_current_dir("/");
-    let (streams, (work_dir, warning)) = as_user.map_err(|error| LaunchFailure::new(error.to_string()))?;
+    let (streams, (work_dir, warning)) =
+        as_user.map_err(|error| LaunchFailure::new(error.to_string()))?;
     let streams = streams.map_err(|error| LaunchFailure {
         stream_file: matches!(error, FilesError::Stream { .. }),
         text: error.to_string(),
@@ -126,12 +136,18 @@ pub fn launch(dir: &Path, spec: &StepSpec, srun: &SrunLink, cgroup: &Cgroup) -> 
 
     let (mut outputs, mut inputs, mut prepared) = (Vec::new(), Vec::new(), Vec::new());
     for (task, streams) in streams.iter().enumerate() {
-        let pty = launch.pty.filter(|_| srun.is_connected() && task == 0 && launch.task_ids.first() == Some(&0));
+        let pty = launch
+            .pty
+            .filter(|_| srun.is_connected() && task == 0 && launch.task_ids.first() == Some(&0));
         let ends = match pty {
-            Some((rows, columns)) => terminal(task, rows, columns, &user, &mut outputs, &mut inputs),
+            Some((rows, columns)) => {
+                terminal(task, rows, columns, &user, &mut outputs, &mut inputs)
+            }
             None => pipes(task, streams, &mut outputs, &mut inputs),
         };
-        prepared.push(ends.map_err(|error| LaunchFailure::new(format!("cannot make the streams of a task: {error}")))?);
+        prepared.push(ends.map_err(|error| {
+            LaunchFailure::new(format!("cannot make the streams of a task: {error}"))
+        })?);
     }
 
     let (release, barrier) = pipe2(OFlag::O_CLOEXEC)
@@ -140,7 +156,13 @@ pub fn launch(dir: &Path, spec: &StepSpec, srun: &SrunLink, cgroup: &Cgroup) -> 
     let environment = step_environment(spec);
     let prologs: Vec<String> = match launch.step_id {
         StepId::Extern => Vec::new(),
-        _ => spec.node.task_prolog.iter().chain(&launch.task_prolog).cloned().collect(),
+        _ => spec
+            .node
+            .task_prolog
+            .iter()
+            .chain(&launch.task_prolog)
+            .cloned()
+            .collect(),
     };
     let mut pids = Vec::with_capacity(prepared.len());
     for (local_id, (ends, rank)) in prepared.iter().zip(&launch.task_ids).enumerate() {
@@ -180,20 +202,33 @@ pub fn launch(dir: &Path, spec: &StepSpec, srun: &SrunLink, cgroup: &Cgroup) -> 
             Stream::Srun => None,
         })
         .collect();
-    Ok(Launched { user, environment, work_dir, pids, outputs, inputs, stderr_files, warning, barrier })
+    Ok(Launched {
+        user,
+        environment,
+        work_dir,
+        pids,
+        outputs,
+        inputs,
+        stderr_files,
+        warning,
+        barrier,
+    })
 }
 
 fn program(dir: &Path, launch: &StepLaunch, user: &User) -> Result<Vec<CString>, LaunchFailure> {
     let mut words = Vec::with_capacity(launch.argv.len() + 1);
     if let Some(script) = &launch.script {
         let job_dir = dir.parent().unwrap_or(dir);
-        let path = write_batch_script(job_dir, script, user).map_err(|error| LaunchFailure::new(error.to_string()))?;
+        let path = write_batch_script(job_dir, script, user)
+            .map_err(|error| LaunchFailure::new(error.to_string()))?;
         words.push(path.to_string_lossy().into_owned());
     }
     words.extend(launch.argv.iter().cloned());
     words
         .into_iter()
-        .map(|word| CString::new(word).map_err(|_| LaunchFailure::new("an argument holds a zero byte")))
+        .map(|word| {
+            CString::new(word).map_err(|_| LaunchFailure::new("an argument holds a zero byte"))
+        })
         .collect()
 }
 
@@ -201,7 +236,10 @@ fn program(dir: &Path, launch: &StepLaunch, user: &User) -> Result<Vec<CString>,
 fn task_cpus<'a>(machine_cpus: &'a [u32], launch: &StepLaunch, local_id: usize) -> &'a [u32] {
     let share = launch.cpus_per_task.max(1) as usize;
     let tasks = launch.task_ids.len();
-    let unbound = launch.cpu_bind.as_deref().is_some_and(|bind| bind.split(',').any(|word| word == "none"));
+    let unbound = launch
+        .cpu_bind
+        .as_deref()
+        .is_some_and(|bind| bind.split(',').any(|word| word == "none"));
     if unbound || launch.step_id == StepId::Batch || share * tasks != machine_cpus.len() {
         return machine_cpus;
     }
@@ -219,7 +257,11 @@ fn pipes(
         Stream::Srun => {
             let (read, write) = pipe2(OFlag::O_CLOEXEC)?;
             set_nonblocking(&write)?;
-            inputs.push(InputEnd { descriptor: write, task, terminal: false });
+            inputs.push(InputEnd {
+                descriptor: write,
+                task,
+                terminal: false,
+            });
             Rc::new(File::from(read))
         }
     };
@@ -229,13 +271,26 @@ fn pipes(
             Stream::Srun => {
                 let (read, write) = pipe2(OFlag::O_CLOEXEC)?;
                 set_nonblocking(&read)?;
-                outputs.push(OutputEnd { descriptor: read, task, is_stderr, ended: false });
+                outputs.push(OutputEnd {
+                    descriptor: read,
+                    task,
+                    is_stderr,
+                    ended: false,
+                });
                 Ok(Rc::new(File::from(write)))
             }
         }
     };
-    let (stdout, stderr) = (output(&streams.stdout, false)?, output(&streams.stderr, true)?);
-    Ok(Prepared { stdin, stdout, stderr, terminal: false })
+    let (stdout, stderr) = (
+        output(&streams.stdout, false)?,
+        output(&streams.stderr, true)?,
+    );
+    Ok(Prepared {
+        stdin,
+        stdout,
+        stderr,
+        terminal: false,
+    })
 }
 
 fn terminal(
@@ -246,19 +301,41 @@ fn terminal(
     outputs: &mut Vec<OutputEnd>,
     inputs: &mut Vec<InputEnd>,
 ) -> io::Result<Prepared> {
-    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
     let pair = nix::pty::openpty(Some(&size), None)?;
     for end in [pair.master.as_fd(), pair.slave.as_fd()] {
-        nix::fcntl::fcntl(end, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC))?;
+        nix::fcntl::fcntl(
+            end,
+            nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC),
+        )?;
     }
     if let Some((uid, gid)) = user.owner() {
         nix::unistd::fchown(&pair.slave, Some(uid), Some(gid))?;
     }
     set_nonblocking(&pair.master)?;
-    inputs.push(InputEnd { descriptor: pair.master.try_clone()?, task, terminal: true });
-    outputs.push(OutputEnd { descriptor: pair.master, task, is_stderr: false, ended: false });
+    inputs.push(InputEnd {
+        descriptor: pair.master.try_clone()?,
+        task,
+        terminal: true,
+    });
+    outputs.push(OutputEnd {
+        descriptor: pair.master,
+        task,
+        is_stderr: false,
+        ended: false,
+    });
     let slave = Rc::new(File::from(pair.slave));
-    Ok(Prepared { stdin: Rc::clone(&slave), stdout: Rc::clone(&slave), stderr: slave, terminal: true })
+    Ok(Prepared {
+        stdin: Rc::clone(&slave),
+        stdout: Rc::clone(&slave),
+        stderr: slave,
+        terminal: true,
+    })
 }
 
 /// Forks a TaskEpilog for an ended task; its output goes where the task's errors went, or nowhere.
@@ -271,7 +348,11 @@ pub fn fork_task_epilog(
 ) -> io::Result<u32> {
     let launch = &spec.launch;
     let null = File::options().read(true).write(true).open("/dev/null")?;
-    let sink: BorrowedFd<'_> = launched.stderr_files.get(local_id).and_then(Option::as_ref).map_or(null.as_fd(), |file| file.as_fd());
+    let sink: BorrowedFd<'_> = launched
+        .stderr_files
+        .get(local_id)
+        .and_then(Option::as_ref)
+        .map_or(null.as_fd(), |file| file.as_fd());
     let argv = [CString::new(script).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?];
     fork_task(&TaskSetup {
         argv: &argv,

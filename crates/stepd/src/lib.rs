@@ -14,9 +14,12 @@ pub mod files;
 mod launch;
 mod log;
 pub mod process;
+mod run;
 pub mod spec;
 mod srun;
-pub mod supervisor;
+mod supervisor;
 mod task_script;
 pub mod tree;
 mod usage;
+
+pub use run::{StartError, run};

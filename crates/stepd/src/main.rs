@@ -12,11 +12,13 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         _ => {
-            eprintln!("usage: stepd --dir DIR\n\nRuns one step for agentd. DIR is the step's folder in the agent's spool directory.");
+            eprintln!(
+                "usage: stepd --dir DIR\n\nRuns one step for agentd. DIR is the step's folder in the agent's spool directory."
+            );
             return ExitCode::FAILURE;
         }
     };
-    match sluice_stepd::supervisor::run(&folder) {
+    match sluice_stepd::run(&folder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("stepd: {error}");

@@ -5,7 +5,10 @@
 //! Invariants: a task waits at the barrier until it is released and dies when the daemon dies before that; it never
 //! executes anything with rights that are not the user's; only descriptors 0, 1 and 2 reach it.
 
-#![expect(unsafe_code, reason = "fork, wait4, kill with real-time signals and terminal ioctls have no safe form")]
+#![expect(
+    unsafe_code,
+    reason = "fork, wait4, kill with real-time signals and terminal ioctls have no safe form"
+)]
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -49,7 +52,8 @@ pub struct ProcessUsage {
 impl From<&libc::rusage> for ProcessUsage {
     fn from(usage: &libc::rusage) -> Self {
         let time = |value: libc::timeval| {
-            Duration::from_secs(value.tv_sec.unsigned_abs()) + Duration::from_micros(value.tv_usec.unsigned_abs())
+            Duration::from_secs(value.tv_sec.unsigned_abs())
+                + Duration::from_micros(value.tv_usec.unsigned_abs())
         };
         Self {
             user_cpu: time(usage.ru_utime),
@@ -91,7 +95,11 @@ pub fn peek_children() -> Children {
         loop {
             if libc::waitid(libc::P_ALL, 0, &raw mut info, flags) == 0 {
                 let pid = info.si_pid();
-                return if pid > 0 { Children::Ended(pid.unsigned_abs()) } else { Children::Alive };
+                return if pid > 0 {
+                    Children::Ended(pid.unsigned_abs())
+                } else {
+                    Children::Alive
+                };
             }
             match Errno::last() {
                 Errno::EINTR => {}
@@ -107,7 +115,12 @@ pub fn reap(pid: u32) -> Option<(i32, ProcessUsage)> {
     // SAFETY: an all-zero rusage is valid; both out-pointers are ours.
     let (result, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        let result = libc::wait4(pid.cast_signed(), &raw mut status, libc::WNOHANG | libc::__WALL, &raw mut usage);
+        let result = libc::wait4(
+            pid.cast_signed(),
+            &raw mut status,
+            libc::WNOHANG | libc::__WALL,
+            &raw mut usage,
+        );
         (result, usage)
     };
     (result > 0).then(|| (status, ProcessUsage::from(&usage)))
@@ -125,7 +138,12 @@ pub fn send_signal(pid: u32, signal: i32) -> bool {
 
 /// Sets the size of a pseudo terminal.
 pub fn set_window_size(terminal: BorrowedFd<'_>, rows: u16, columns: u16) {
-    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = libc::winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
     // SAFETY: the ioctl reads the struct that outlives the call. A failure leaves the old size.
     unsafe {
         libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size);
@@ -196,7 +214,10 @@ struct TaskFailure {
 
 impl TaskFailure {
     fn setup(action: &str, errno: Errno) -> Self {
-        Self { text: format!("cannot {action}: {}", errno.desc()), code: EXIT_SETUP_FAILED }
+        Self {
+            text: format!("cannot {action}: {}", errno.desc()),
+            code: EXIT_SETUP_FAILED,
+        }
     }
 }
 
@@ -218,28 +239,46 @@ fn run_task(setup: &TaskSetup<'_>) -> Result<Infallible, TaskFailure> {
         .and_then(|()| unistd::dup2_stdout(stdout))
         .map_err(|errno| TaskFailure::setup("connect the task's streams", errno))?;
     if let Err(error) = setup.cgroup.enter() {
-        return Err(TaskFailure { text: format!("cannot enter the control group: {error}"), code: EXIT_SETUP_FAILED });
+        return Err(TaskFailure {
+            text: format!("cannot enter the control group: {error}"),
+            code: EXIT_SETUP_FAILED,
+        });
     }
     bind_cpus(setup.cpus);
     set_limits(setup.rlimits);
-    setup.user.become_for_good().map_err(|errno| TaskFailure::setup("become the job's user", errno))?;
+    setup
+        .user
+        .become_for_good()
+        .map_err(|errno| TaskFailure::setup("become the job's user", errno))?;
     // After the change of user, which clears it. Children of the task are found by the agent.
     let _ = prctl::set_pdeathsig(Signal::SIGKILL);
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(setup.umask));
-    unistd::chdir(setup.work_dir).map_err(|errno| TaskFailure::setup("enter the working directory", errno))?;
+    unistd::chdir(setup.work_dir)
+        .map_err(|errno| TaskFailure::setup("enter the working directory", errno))?;
     if let Some((release, keep)) = setup.barrier {
         // The copy of the daemon's end must go, or the end of the daemon would not be seen.
         let _ = unistd::close(keep.as_raw_fd());
         let mut byte = [0];
         if !matches!((&*release).read(&mut byte), Ok(1)) {
-            return Err(TaskFailure { text: "the step daemon is gone".to_owned(), code: EXIT_SETUP_FAILED });
+            return Err(TaskFailure {
+                text: "the step daemon is gone".to_owned(),
+                code: EXIT_SETUP_FAILED,
+            });
         }
     }
     let mut environment = setup.environment.clone();
-    set_task_variables(&mut environment, setup.rank, setup.local_id, std::process::id());
+    set_task_variables(
+        &mut environment,
+        setup.rank,
+        setup.local_id,
+        std::process::id(),
+    );
     for prolog in setup.prologs {
         if let Err(status) = task_script::run_task_prolog(prolog, &mut environment) {
-            return Err(TaskFailure { text: format!("TaskProlog failed status={status}"), code: status });
+            return Err(TaskFailure {
+                text: format!("TaskProlog failed status={status}"),
+                code: status,
+            });
         }
     }
     if let Some(context) = setup.script_context {
@@ -298,7 +337,10 @@ fn set_limits(limits: &std::collections::BTreeMap<String, u64>) {
 
 fn execute(argv: &[CString], environment: &Environment) -> Result<Infallible, TaskFailure> {
     let Some(program) = argv.first() else {
-        return Err(TaskFailure { text: "execve(): no program given".to_owned(), code: Errno::ENOENT as i32 });
+        return Err(TaskFailure {
+            text: "execve(): no program given".to_owned(),
+            code: Errno::ENOENT as i32,
+        });
     };
     let name = program.to_string_lossy().into_owned();
     let strings = environment.to_c_strings();
@@ -312,14 +354,19 @@ fn execute(argv: &[CString], environment: &Environment) -> Result<Infallible, Ta
         if failure == Errno::ENOENT || errno != Errno::ENOENT {
             failure = errno;
         }
-        if errno == Errno::ENOENT && let Some(interpreter) = missing_interpreter(&candidate) {
+        if errno == Errno::ENOENT
+            && let Some(interpreter) = missing_interpreter(&candidate)
+        {
             return Err(TaskFailure {
                 text: format!("execve(): bad interpreter({interpreter}): {}", errno.desc()),
                 code: errno as i32,
             });
         }
     }
-    Err(TaskFailure { text: format!("execve(): {name}: {}", failure.desc()), code: failure as i32 })
+    Err(TaskFailure {
+        text: format!("execve(): {name}: {}", failure.desc()),
+        code: failure as i32,
+    })
 }
 
 fn candidates(name: &str, search_path: Option<&str>) -> Vec<PathBuf> {
@@ -337,7 +384,10 @@ fn candidates(name: &str, search_path: Option<&str>) -> Vec<PathBuf> {
 fn missing_interpreter(path: &Path) -> Option<String> {
     let mut head = [0; 256];
     let length = File::open(path).ok()?.read(&mut head).ok()?;
-    let line = head[..length].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = head[..length]
+        .strip_prefix(b"#!")?
+        .split(|byte| *byte == b'\n')
+        .next()?;
     let line = String::from_utf8_lossy(line);
     let interpreter = line.trim().split([' ', '\t']).next()?.to_owned();
     (!Path::new(&interpreter).exists()).then_some(interpreter)
@@ -359,8 +409,10 @@ pub fn usable_work_dir(wanted: &str) -> (PathBuf, Option<String>) {
     match std::env::set_current_dir(wanted) {
         Ok(()) => (PathBuf::from(wanted), None),
         Err(error) => {
-            let text =
-                format!("slurmstepd: error: couldn't chdir to `{wanted}': {}: going to /tmp instead", os_text(&error));
+            let text = format!(
+                "slurmstepd: error: couldn't chdir to `{wanted}': {}: going to /tmp instead",
+                os_text(&error)
+            );
             (PathBuf::from("/tmp"), Some(text))
         }
     }

@@ -122,11 +122,20 @@ pub fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, SpecError> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(SpecError::File { action: "read", path: path.to_path_buf(), source }),
+        Err(source) => {
+            return Err(SpecError::File {
+                action: "read",
+                path: path.to_path_buf(),
+                source,
+            });
+        }
     };
     sluice_frames::from_payload(&bytes)
         .map(Some)
-        .map_err(|source| SpecError::Content { path: path.to_path_buf(), source })
+        .map_err(|source| SpecError::Content {
+            path: path.to_path_buf(),
+            source,
+        })
 }
 
 /// Writes a file of MessagePack so that a reader sees all of it or none.
@@ -136,10 +145,16 @@ pub fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, SpecError> {
 /// # Errors
 /// See [`SpecError`].
 pub fn store<T: Serialize>(path: &Path, value: &T) -> Result<(), SpecError> {
-    let bytes = sluice_frames::to_payload(value)
-        .map_err(|source| SpecError::Content { path: path.to_path_buf(), source })?;
+    let bytes = sluice_frames::to_payload(value).map_err(|source| SpecError::Content {
+        path: path.to_path_buf(),
+        source,
+    })?;
     let temporary = path.with_extension("new");
     fs::write(&temporary, bytes)
         .and_then(|()| fs::rename(&temporary, path))
-        .map_err(|source| SpecError::File { action: "write", path: path.to_path_buf(), source })
+        .map_err(|source| SpecError::File {
+            action: "write",
+            path: path.to_path_buf(),
+            source,
+        })
 }

@@ -40,7 +40,10 @@ impl SrunLink {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     stream.set_nonblocking(true)?;
-                    return Ok(Self { stream: Some(stream), ..Self::default() });
+                    return Ok(Self {
+                        stream: Some(stream),
+                        ..Self::default()
+                    });
                 }
                 Err(error) => last = error,
             }
@@ -91,7 +94,9 @@ impl SrunLink {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    complain(&format!("srun is gone ({error}); output is dropped from here on"));
+                    complain(&format!(
+                        "srun is gone ({error}); output is dropped from here on"
+                    ));
                     self.disconnect();
                 }
             }
@@ -117,7 +122,9 @@ impl SrunLink {
                             Ok(Some(frame)) => frames.push(frame),
                             Ok(None) => break,
                             Err(error) => {
-                                complain(&format!("srun sent something else than a frame: {error}"));
+                                complain(&format!(
+                                    "srun sent something else than a frame: {error}"
+                                ));
                                 self.disconnect();
                                 break;
                             }

@@ -22,17 +22,30 @@ pub fn run_task_prolog(script: &str, environment: &mut Environment) -> Result<()
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| {
-            let _ = writeln!(std::io::stderr(), "slurmstepd: error: TaskProlog {script}: {error}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "slurmstepd: error: TaskProlog {script}: {error}"
+            );
             FAILED
         })?;
     if !output.status.success() {
-        return Err(output.status.code().filter(|_| output.status.signal().is_none()).unwrap_or(FAILED));
+        return Err(output
+            .status
+            .code()
+            .filter(|_| output.status.signal().is_none())
+            .unwrap_or(FAILED));
     }
     let mut printed = String::new();
-    apply_output(&String::from_utf8_lossy(&output.stdout), environment, &mut printed);
+    apply_output(
+        &String::from_utf8_lossy(&output.stdout),
+        environment,
+        &mut printed,
+    );
     if !printed.is_empty() {
         let mut stdout = std::io::stdout();
-        let _ = stdout.write_all(printed.as_bytes()).and_then(|()| stdout.flush());
+        let _ = stdout
+            .write_all(printed.as_bytes())
+            .and_then(|()| stdout.flush());
     }
     Ok(())
 }
@@ -44,7 +57,11 @@ fn apply_output(output: &str, environment: &mut Environment, printed: &mut Strin
         };
         match verb {
             "export" => {
-                if let Some((name, value)) = rest.trim_start().split_once('=').filter(|(name, _)| !name.trim().is_empty()) {
+                if let Some((name, value)) = rest
+                    .trim_start()
+                    .split_once('=')
+                    .filter(|(name, _)| !name.trim().is_empty())
+                {
                     environment.set(name.trim(), value);
                 }
             }
@@ -67,8 +84,15 @@ mod tests {
     fn output_lines_change_the_environment() {
         let mut environment = Environment::from_strings(&["OLD=1".to_owned(), "KEEP=2".to_owned()]);
         let mut printed = String::new();
-        apply_output("export A=b c=d\nunset OLD\nprint hello  you\nexport =x\nnoise\nA=z\n", &mut environment, &mut printed);
-        assert_eq!(environment.iter().collect::<Vec<_>>(), [("KEEP", "2"), ("A", "b c=d")]);
+        apply_output(
+            "export A=b c=d\nunset OLD\nprint hello  you\nexport =x\nnoise\nA=z\n",
+            &mut environment,
+            &mut printed,
+        );
+        assert_eq!(
+            environment.iter().collect::<Vec<_>>(),
+            [("KEEP", "2"), ("A", "b c=d")]
+        );
         assert_eq!(printed, "hello  you\n");
     }
 }

@@ -36,7 +36,11 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
     let (head, tail) = text.rsplit_once(')')?;
     let pid = head.split(' ').next()?.parse().ok()?;
     let fields: Vec<&str> = tail.split_whitespace().collect();
-    let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
+    let number = |index: usize| {
+        fields
+            .get(index)
+            .and_then(|field| field.parse::<u64>().ok())
+    };
     Some(ProcessStat {
         pid,
         parent: u32::try_from(number(1)?).ok()?,
@@ -84,8 +88,15 @@ fn children_of(pid: u32) -> Option<Vec<u32>> {
             Err(error) => Err(error),
         };
         match text {
-            Ok(text) => children.extend(text.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && pid == std::process::id() => return None,
+            Ok(text) => children.extend(
+                text.split_whitespace()
+                    .filter_map(|pid| pid.parse::<u32>().ok()),
+            ),
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound && pid == std::process::id() =>
+            {
+                return None;
+            }
             Err(_) => {}
         }
     }
@@ -95,7 +106,10 @@ fn children_of(pid: u32) -> Option<Vec<u32>> {
 fn descendants_by_scan(root: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for process in all_processes().into_iter().filter_map(stat) {
-        children.entry(process.parent).or_default().push(process.pid);
+        children
+            .entry(process.parent)
+            .or_default()
+            .push(process.pid);
     }
     let mut all = Vec::new();
     let mut queue = vec![root];
@@ -113,14 +127,18 @@ pub fn all_processes() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 /// Bytes a process (and the children it reaped) has read and written; readable until it is reaped.
 pub fn io_bytes(pid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     let field = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name)).and_then(|value| value.trim().parse::<u64>().ok())
+        text.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .and_then(|value| value.trim().parse::<u64>().ok())
     };
     Some((field("rchar:")?, field("wchar:")?))
 }
@@ -164,7 +182,10 @@ mod tests {
         let grandchild: u32 = line.trim().parse().expect("number");
         let own = std::process::id();
         for found in [descendants(own), descendants_by_scan(own)] {
-            assert!(found.contains(&child.id()) && found.contains(&grandchild), "{found:?}");
+            assert!(
+                found.contains(&child.id()) && found.contains(&grandchild),
+                "{found:?}"
+            );
         }
         crate::process::send_signal(grandchild, 9);
         child.wait().expect("wait");

@@ -26,7 +26,10 @@ impl TaskUsage {
     pub fn sample(&mut self, pid: u32) -> u64 {
         let mut rss_kib = 0;
         let mut vsize_kib = 0;
-        for process in std::iter::once(pid).chain(tree::descendants(pid)).filter_map(tree::stat) {
+        for process in std::iter::once(pid)
+            .chain(tree::descendants(pid))
+            .filter_map(tree::stat)
+        {
             rss_kib += process.rss_kib;
             vsize_kib += process.vsize_kib;
         }
@@ -56,7 +59,10 @@ fn microseconds(time: Duration) -> u64 {
 }
 
 /// The step's figures from those of its tasks, `(rank, usage)`, and of all its processes.
-pub fn step_usage<'a>(tasks: impl IntoIterator<Item = (u32, &'a TaskUsage)>, living: &[u32]) -> StepUsage {
+pub fn step_usage<'a>(
+    tasks: impl IntoIterator<Item = (u32, &'a TaskUsage)>,
+    living: &[u32],
+) -> StepUsage {
     let children = children_usage();
     let mut usage = StepUsage {
         user_cpu_us: microseconds(children.user_cpu),

@@ -46,8 +46,17 @@ fn inherited_per_task_values_are_replaced() {
     spec.launch.umask = 0o022;
     spec.launch.task_ids = vec![2, 3];
     spec.launch.io_address = "127.0.0.1:38149".to_owned();
-    spec.launch.environment =
-        ["SLURM_PROCID=0", "SLURM_GTIDS=0", "SLURM_STEP_ID=-5", "A=1", "A=2", "=x", "B"].map(str::to_owned).to_vec();
+    spec.launch.environment = [
+        "SLURM_PROCID=0",
+        "SLURM_GTIDS=0",
+        "SLURM_STEP_ID=-5",
+        "A=1",
+        "A=2",
+        "=x",
+        "B",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     let mut environment = step_environment(&spec);
     set_task_variables(&mut environment, 3, 1, 9);
     for (name, value) in [
@@ -63,5 +72,8 @@ fn inherited_per_task_values_are_replaced() {
         assert_eq!(environment.get(name), Some(value), "{name}");
     }
     assert!(environment.get("B").is_none() && environment.get("").is_none());
-    assert_eq!(environment.iter().filter(|(name, _)| *name == "A").count(), 1);
+    assert_eq!(
+        environment.iter().filter(|(name, _)| *name == "A").count(),
+        1
+    );
 }

@@ -28,7 +28,9 @@ fn alive(pid: u32) -> bool {
 
 /// A number that a script writes into a file once it is ready.
 fn pid_from(path: &std::path::Path) -> u32 {
-    eventually("the script writes its pid", || std::fs::read_to_string(path).ok()?.trim().parse().ok())
+    eventually("the script writes its pid", || {
+        std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    })
 }
 
 /// The exit code is what the whole system is for.
@@ -57,16 +59,25 @@ fn first_line_of_the_script_rules_and_exec_failures_have_errno_as_code() {
     spec.launch.std_out = Some(file.to_string_lossy().into_owned());
     let mut step = RunningStep::start(spec.clone());
     assert_eq!(only_status(&step.finish()), WaitStatus::SUCCESS);
-    let script = sluice_stepd::spec::job_dir(step.spool.path(), spec.launch.job_id).join("slurm_script");
-    assert_eq!(std::fs::read_to_string(&file).expect("out"), format!("hello {} world\n", script.display()));
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&script).expect("script").permissions());
+    let script =
+        sluice_stepd::spec::job_dir(step.spool.path(), spec.launch.job_id).join("slurm_script");
+    assert_eq!(
+        std::fs::read_to_string(&file).expect("out"),
+        format!("hello {} world\n", script.display())
+    );
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(&script).expect("script").permissions(),
+    );
     assert_eq!(mode & 0o777, 0o700);
 
     spec.launch.script = Some(b"#!/nosuch/shell -x\n".to_vec());
     let mut step = RunningStep::start(spec.clone());
     assert_eq!(only_status(&step.finish()), WaitStatus::exited(2));
     let text = std::fs::read_to_string(&file).expect("out");
-    assert_eq!(text, "slurmstepd: error: execve(): bad interpreter(/nosuch/shell): No such file or directory\n");
+    assert_eq!(
+        text,
+        "slurmstepd: error: execve(): bad interpreter(/nosuch/shell): No such file or directory\n"
+    );
 
     spec.launch.script = None;
     for (program, code, words) in [
@@ -76,9 +87,16 @@ fn first_line_of_the_script_rules_and_exec_failures_have_errno_as_code() {
     ] {
         spec.launch.argv = vec![program.to_owned()];
         let mut step = RunningStep::start(spec.clone());
-        assert_eq!(only_status(&step.finish()), WaitStatus::exited(code), "{program}");
+        assert_eq!(
+            only_status(&step.finish()),
+            WaitStatus::exited(code),
+            "{program}"
+        );
         let text = std::fs::read_to_string(&file).expect("out");
-        assert_eq!(text, format!("slurmstepd: error: execve(): {program}: {words}\n"));
+        assert_eq!(
+            text,
+            format!("slurmstepd: error: execve(): {program}: {words}\n")
+        );
     }
 }
 
@@ -102,11 +120,17 @@ fn daemonized_leftovers_are_killed_at_the_end() {
 fn terminate_gives_processes_the_chance_to_clean_up() {
     let folder = tempfile::tempdir().expect("folder");
     let ready = folder.path().join("ready");
-    let script = format!("trap 'exit 9' TERM\nsleep 300 &\necho $! >{0}.new; mv {0}.new {0}\nwait", ready.display());
+    let script = format!(
+        "trap 'exit 9' TERM\nsleep 300 &\necho $! >{0}.new; mv {0}.new {0}\nwait",
+        ready.display()
+    );
     let mut step = RunningStep::start(batch_spec(7, &script));
     let child = pid_from(&ready);
     let begin = Instant::now();
-    assert_eq!(step.request(&ControlRequest::Terminate { grace_secs: 30 }), ControlReply::Done);
+    assert_eq!(
+        step.request(&ControlRequest::Terminate { grace_secs: 30 }),
+        ControlReply::Done
+    );
     assert_eq!(only_status(&step.finish()), WaitStatus::exited(9));
     assert!(begin.elapsed() < Duration::from_secs(10) && !alive(child));
 }
@@ -126,7 +150,10 @@ fn processes_that_ignore_sigterm_are_killed_after_the_grace() {
     step.request(&ControlRequest::Terminate { grace_secs: 1 });
     let exit = step.finish();
     assert_eq!(only_status(&exit), WaitStatus::signaled(9));
-    assert!(begin.elapsed() >= Duration::from_secs(1), "killed before the grace was over");
+    assert!(
+        begin.elapsed() >= Duration::from_secs(1),
+        "killed before the grace was over"
+    );
     assert!(!alive(child));
 
     let mut step = RunningStep::start(batch_spec(7, "kill -STOP $$"));
@@ -147,12 +174,24 @@ fn signals_reach_the_shell_or_the_whole_tree() {
     );
     let mut step = RunningStep::start(batch_spec(7, &script));
     let child = pid_from(&ready);
-    step.request(&ControlRequest::Signal { audience: Audience::TasksOnly, signal: 10 });
-    eventually("the shell is told", || (std::fs::read_to_string(&got).ok()? == "shell\n").then_some(()));
+    step.request(&ControlRequest::Signal {
+        audience: Audience::TasksOnly,
+        signal: 10,
+    });
+    eventually("the shell is told", || {
+        (std::fs::read_to_string(&got).ok()? == "shell\n").then_some(())
+    });
     assert!(alive(child));
-    step.request(&ControlRequest::Signal { audience: Audience::Tree, signal: 10 });
+    step.request(&ControlRequest::Signal {
+        audience: Audience::Tree,
+        signal: 10,
+    });
     assert_eq!(only_status(&step.finish()), WaitStatus::exited(4));
-    let mut lines: Vec<String> = std::fs::read_to_string(&got).expect("got").lines().map(str::to_owned).collect();
+    let mut lines: Vec<String> = std::fs::read_to_string(&got)
+        .expect("got")
+        .lines()
+        .map(str::to_owned)
+        .collect();
     lines.sort();
     assert_eq!(lines, ["child", "shell", "shell"]);
 }
@@ -162,12 +201,24 @@ fn signals_reach_the_shell_or_the_whole_tree() {
 fn suspend_stops_the_tree_and_resume_continues_it() {
     let folder = tempfile::tempdir().expect("folder");
     let ready = folder.path().join("ready");
-    let script = format!("echo $$ >{0}.new; mv {0}.new {0}; trap '' TSTP; while [ -e {0} ]; do sleep 0.01; done", ready.display());
+    let script = format!(
+        "echo $$ >{0}.new; mv {0}.new {0}; trap '' TSTP; while [ -e {0} ]; do sleep 0.01; done",
+        ready.display()
+    );
     let mut step = RunningStep::start(batch_spec(7, &script));
     let pid = pid_from(&ready);
-    let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?.rsplit_once(") ")?.1.chars().next();
+    let state = || {
+        std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .ok()?
+            .rsplit_once(") ")?
+            .1
+            .chars()
+            .next()
+    };
     step.request(&ControlRequest::Suspend);
-    eventually("the shell is stopped", || (state() == Some('T')).then_some(()));
+    eventually("the shell is stopped", || {
+        (state() == Some('T')).then_some(())
+    });
     step.request(&ControlRequest::Resume);
     eventually("the shell goes on", || (state() != Some('T')).then_some(()));
     std::fs::remove_file(&ready).expect("let it end");
@@ -183,13 +234,22 @@ fn output_files_follow_pattern_and_open_mode() {
     spec.launch.std_out = Some("%x-%4j-%N.%t".to_owned());
     spec.launch.umask = 0o027;
     let file = folder.path().join("test-0128-n1.0");
-    for (mode, times) in [(OpenMode::Truncate, 1), (OpenMode::Append, 2), (OpenMode::Truncate, 1)] {
+    for (mode, times) in [
+        (OpenMode::Truncate, 1),
+        (OpenMode::Append, 2),
+        (OpenMode::Truncate, 1),
+    ] {
         spec.launch.open_mode = mode;
         let mut step = RunningStep::start(spec.clone());
         step.finish();
-        assert_eq!(std::fs::read_to_string(&file).expect("file"), "out\nerr\nagain\n".repeat(times));
+        assert_eq!(
+            std::fs::read_to_string(&file).expect("file"),
+            "out\nerr\nagain\n".repeat(times)
+        );
     }
-    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).expect("file").permissions());
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(&file).expect("file").permissions(),
+    );
     assert_eq!(mode & 0o777, 0o640);
 }
 
@@ -203,7 +263,10 @@ fn unwritable_output_file_of_a_batch_job_is_status_53() {
     spec.launch.step_id = StepId::Num(0);
     let mut step = RunningStep::start(spec);
     let error = step.finish().launch_error.expect("a step says why");
-    assert_eq!(error, "Could not open stdout file /nosuch/folder/out: No such file or directory");
+    assert_eq!(
+        error,
+        "Could not open stdout file /nosuch/folder/out: No such file or directory"
+    );
 }
 
 /// A missing working directory is not fatal: Slurm warns and uses /tmp.
@@ -236,7 +299,10 @@ fn usage_is_measured() {
     let mut step = RunningStep::start(batch_spec(7, script));
     let usage = step.finish().usage;
     assert!(usage.user_cpu_us > 10_000, "{usage:?}");
-    assert!(usage.max_rss_kib > 50_000 && usage.max_rss_kib < 500_000, "{usage:?}");
+    assert!(
+        usage.max_rss_kib > 50_000 && usage.max_rss_kib < 500_000,
+        "{usage:?}"
+    );
     assert!(usage.disk_read_bytes >= 60_000_000, "{usage:?}");
     assert!(!usage.out_of_memory);
 }
@@ -246,19 +312,35 @@ fn usage_is_measured() {
 fn control_socket_answers_usage_and_notes() {
     let folder = tempfile::tempdir().expect("folder");
     let (out, stop) = (folder.path().join("out"), folder.path().join("stop"));
-    let mut spec = batch_spec(7, &format!("while ! [ -e {} ]; do sleep 0.01; done", stop.display()));
+    let mut spec = batch_spec(
+        7,
+        &format!("while ! [ -e {} ]; do sleep 0.01; done", stop.display()),
+    );
     spec.launch.std_out = Some(out.to_string_lossy().into_owned());
     let mut step = RunningStep::start(spec);
-    let ControlReply::Pong { pids } = step.request(&ControlRequest::Ping) else { panic!("no pong") };
+    let ControlReply::Pong { pids } = step.request(&ControlRequest::Ping) else {
+        panic!("no pong")
+    };
     assert!(alive(pids[0]));
-    let ControlReply::Usage(usage) = step.request(&ControlRequest::Usage) else { panic!("no usage") };
-    assert!(usage.max_rss_kib > 0 && usage.max_vsize_kib > 0, "{usage:?}");
+    let ControlReply::Usage(usage) = step.request(&ControlRequest::Usage) else {
+        panic!("no usage")
+    };
+    assert!(
+        usage.max_rss_kib > 0 && usage.max_vsize_kib > 0,
+        "{usage:?}"
+    );
     let text = "*** JOB 7 ON n1 CANCELLED AT 2026-11-30T04:42:09 DUE TO TIME LIMIT ***".to_owned();
     step.request(&ControlRequest::Notify { text: text.clone() });
     std::fs::write(&stop, "").expect("stop");
     step.finish();
-    assert_eq!(std::fs::read_to_string(&out).expect("out"), format!("slurmstepd: error: {text}\n"));
+    assert_eq!(
+        std::fs::read_to_string(&out).expect("out"),
+        format!("slurmstepd: error: {text}\n")
+    );
 }
+
+/// Output by rank and whether it is stderr.
+type Output = std::collections::BTreeMap<(u32, bool), String>;
 
 struct Srun {
     stream: std::net::TcpStream,
@@ -273,16 +355,22 @@ impl Srun {
         spec.launch.io_secret = "secret".to_owned();
         let step = RunningStep::start(spec);
         let (stream, _) = listener.accept().expect("accept");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("timeout");
         let mut srun = Self { stream };
-        let StepFrame::Hello { secret, node, .. } = srun.next() else { panic!("no hello") };
+        let StepFrame::Hello { secret, node, .. } = srun.next() else {
+            panic!("no hello")
+        };
         assert_eq!((secret.as_str(), node.as_str()), ("secret", "n1"));
         srun.send(&SrunFrame::Welcome);
         (srun, step)
     }
 
     fn next(&mut self) -> StepFrame {
-        read_frame(&mut self.stream).expect("frame").expect("not the end")
+        read_frame(&mut self.stream)
+            .expect("frame")
+            .expect("not the end")
     }
 
     fn send(&mut self, frame: &SrunFrame) {
@@ -290,19 +378,33 @@ impl Srun {
     }
 
     /// All frames to the end: output by (task, stderr), and exits.
-    fn collect(&mut self) -> (std::collections::BTreeMap<(u32, bool), String>, Vec<(u32, WaitStatus)>) {
+    fn collect(&mut self) -> (Output, Vec<(u32, WaitStatus)>) {
         let (mut output, mut exits) = (std::collections::BTreeMap::<_, Vec<u8>>::new(), Vec::new());
         loop {
             match self.next() {
-                StepFrame::Output { task, is_stderr, data } => output.entry((task, is_stderr)).or_default().extend(data),
+                StepFrame::Output {
+                    task,
+                    is_stderr,
+                    data,
+                } => output.entry((task, is_stderr)).or_default().extend(data),
                 StepFrame::TaskExit { task, status } => exits.push((task, status)),
                 StepFrame::Done => break,
                 _ => {}
             }
         }
-        assert!(read_frame::<_, StepFrame>(&mut self.stream).expect("end").is_none());
+        assert!(
+            read_frame::<_, StepFrame>(&mut self.stream)
+                .expect("end")
+                .is_none()
+        );
         exits.sort_unstable();
-        (output.into_iter().map(|(key, data)| (key, String::from_utf8(data).expect("text"))).collect(), exits)
+        (
+            output
+                .into_iter()
+                .map(|(key, data)| (key, String::from_utf8(data).expect("text")))
+                .collect(),
+            exits,
+        )
     }
 }
 
@@ -316,15 +418,29 @@ fn tasks_talk_to_srun() {
     let script = "read line; echo $SLURM_PROCID $SLURM_LOCALID $SLURM_NODEID $line; cat >&2; exit $SLURM_PROCID";
     spec.launch.argv = ["sh", "-c", script].map(str::to_owned).to_vec();
     let (mut srun, mut step) = Srun::start(spec);
-    let StepFrame::Started { pids, error: None } = srun.next() else { panic!("not started") };
+    let StepFrame::Started { pids, error: None } = srun.next() else {
+        panic!("not started")
+    };
     assert_eq!(pids.len(), 2);
-    srun.send(&SrunFrame::Input { task: None, data: b"hello\nmore".to_vec() });
-    srun.send(&SrunFrame::Input { task: Some(3), data: b" for 3".to_vec() });
-    srun.send(&SrunFrame::Input { task: None, data: Vec::new() });
+    srun.send(&SrunFrame::Input {
+        task: None,
+        data: b"hello\nmore".to_vec(),
+    });
+    srun.send(&SrunFrame::Input {
+        task: Some(3),
+        data: b" for 3".to_vec(),
+    });
+    srun.send(&SrunFrame::Input {
+        task: None,
+        data: Vec::new(),
+    });
     let (output, exits) = srun.collect();
     assert_eq!(output[&(2, false)], "2 0 1 hello\n");
     assert_eq!(output[&(3, false)], "3 1 1 hello\n");
-    assert_eq!((output[&(2, true)].as_str(), output[&(3, true)].as_str()), ("more", "more for 3"));
+    assert_eq!(
+        (output[&(2, true)].as_str(), output[&(3, true)].as_str()),
+        ("more", "more for 3")
+    );
     let expected = [(2, WaitStatus::exited(2)), (3, WaitStatus::exited(3))];
     assert_eq!(exits, expected);
     assert_eq!(step.finish().tasks, expected);
@@ -334,11 +450,18 @@ fn tasks_talk_to_srun() {
 #[test]
 fn large_output_arrives_whole_and_a_lost_srun_does_not_matter() {
     let mut spec = batch_spec(9, "");
-    spec.launch.argv = ["sh", "-c", "seq 1 600000; exit 6"].map(str::to_owned).to_vec();
+    spec.launch.argv = ["sh", "-c", "seq 1 600000; exit 6"]
+        .map(str::to_owned)
+        .to_vec();
     let (mut srun, mut step) = Srun::start(spec.clone());
     let (output, exits) = srun.collect();
     let expected: String = (1..=600_000).map(|number| format!("{number}\n")).collect();
-    assert!(output[&(0, false)] == expected, "{} bytes of {}", output[&(0, false)].len(), expected.len());
+    assert!(
+        output[&(0, false)] == expected,
+        "{} bytes of {}",
+        output[&(0, false)].len(),
+        expected.len()
+    );
     assert_eq!(exits, [(0, WaitStatus::exited(6))]);
     step.finish();
 
@@ -351,7 +474,13 @@ fn large_output_arrives_whole_and_a_lost_srun_does_not_matter() {
 #[test]
 fn srun_signals_and_launch_failures() {
     let mut spec = batch_spec(9, "");
-    spec.launch.argv = ["sh", "-c", "trap 'exit 11' INT; echo ready; while :; do sleep 0.01; done"].map(str::to_owned).to_vec();
+    spec.launch.argv = [
+        "sh",
+        "-c",
+        "trap 'exit 11' INT; echo ready; while :; do sleep 0.01; done",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     let (mut srun, mut step) = Srun::start(spec.clone());
     while !matches!(srun.next(), StepFrame::Output { .. }) {}
     srun.send(&SrunFrame::Signal { signal: 2 });
@@ -361,7 +490,10 @@ fn srun_signals_and_launch_failures() {
     spec.launch.argv = vec!["/nosuch/program".to_owned()];
     let (mut srun, _step) = Srun::start(spec.clone());
     let (output, exits) = srun.collect();
-    assert_eq!(output[&(0, true)], "slurmstepd: error: execve(): /nosuch/program: No such file or directory\n");
+    assert_eq!(
+        output[&(0, true)],
+        "slurmstepd: error: execve(): /nosuch/program: No such file or directory\n"
+    );
     assert_eq!(exits, [(0, WaitStatus::exited(2))]);
 
     spec.launch.step_id = StepId::Num(1);
@@ -371,7 +503,10 @@ fn srun_signals_and_launch_failures() {
     };
     let mut step = RunningStep::start(spec);
     let error = step.finish().launch_error.expect("launch error");
-    assert!(error.starts_with("cannot connect to srun at 127.0.0.1:"), "{error}");
+    assert!(
+        error.starts_with("cannot connect to srun at 127.0.0.1:"),
+        "{error}"
+    );
 }
 
 /// Task 0 of `srun --pty` has a terminal of the wanted size, and the end of input ends a shell.
@@ -379,9 +514,14 @@ fn srun_signals_and_launch_failures() {
 fn pty_task_has_a_terminal() {
     let mut spec = batch_spec(9, "");
     spec.launch.pty = Some((33, 101));
-    spec.launch.argv = ["sh", "-c", "stty size; tty >/dev/null && cat; exit 3"].map(str::to_owned).to_vec();
+    spec.launch.argv = ["sh", "-c", "stty size; tty >/dev/null && cat; exit 3"]
+        .map(str::to_owned)
+        .to_vec();
     let (mut srun, _step) = Srun::start(spec);
-    srun.send(&SrunFrame::Input { task: None, data: Vec::new() });
+    srun.send(&SrunFrame::Input {
+        task: None,
+        data: Vec::new(),
+    });
     let (output, exits) = srun.collect();
     assert!(output[&(0, false)].contains("33 101\r\n"), "{output:?}");
     assert_eq!(exits, [(0, WaitStatus::exited(3))]);
@@ -396,25 +536,43 @@ fn task_prolog_and_epilog_run_around_the_task() {
         let mut file = std::fs::File::create(&path).expect("script");
         write!(file, "#!/bin/sh\n{body}\n").expect("script");
         drop(file);
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("mode");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("mode");
         path.to_string_lossy().into_owned()
     };
     let (out, after) = (folder.path().join("out"), folder.path().join("after"));
     let mut spec = batch_spec(7, "echo task $COLOUR $GONE");
     spec.launch.std_out = Some(out.to_string_lossy().into_owned());
     spec.launch.environment.push("GONE=x".to_owned());
-    spec.node.task_prolog =
-        Some(script("prolog", "echo export COLOUR=$SLURM_SCRIPT_CONTEXT; echo unset GONE; echo print from prolog $SLURM_PROCID"));
-    spec.node.task_epilog = Some(script("epilog", &format!("echo $SLURM_SCRIPT_CONTEXT >{}; sleep 0.05", after.display())));
+    spec.node.task_prolog = Some(script(
+        "prolog",
+        "echo export COLOUR=$SLURM_SCRIPT_CONTEXT; echo unset GONE; echo print from prolog $SLURM_PROCID",
+    ));
+    spec.node.task_epilog = Some(script(
+        "epilog",
+        &format!(
+            "echo $SLURM_SCRIPT_CONTEXT >{}; sleep 0.05",
+            after.display()
+        ),
+    ));
     let mut step = RunningStep::start(spec.clone());
     assert_eq!(only_status(&step.finish()), WaitStatus::SUCCESS);
-    assert_eq!(std::fs::read_to_string(&out).expect("out"), "from prolog 0\ntask prolog_task\n");
-    assert_eq!(std::fs::read_to_string(&after).expect("after"), "epilog_task\n");
+    assert_eq!(
+        std::fs::read_to_string(&out).expect("out"),
+        "from prolog 0\ntask prolog_task\n"
+    );
+    assert_eq!(
+        std::fs::read_to_string(&after).expect("after"),
+        "epilog_task\n"
+    );
 
     spec.node.task_prolog = Some(script("failing", "exit 7"));
     let mut step = RunningStep::start(spec);
     assert_eq!(only_status(&step.finish()), WaitStatus::exited(7));
-    assert_eq!(std::fs::read_to_string(&out).expect("out"), "slurmstepd: error: TaskProlog failed status=7\n");
+    assert_eq!(
+        std::fs::read_to_string(&out).expect("out"),
+        "slurmstepd: error: TaskProlog failed status=7\n"
+    );
 }
 
 /// A script started by root for another user really runs as that user, with a folder nobody else can look into.
@@ -424,7 +582,11 @@ fn root_runs_the_step_as_its_user() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).expect("mode");
+    std::fs::set_permissions(
+        folder.path(),
+        std::os::unix::fs::PermissionsExt::from_mode(0o777),
+    )
+    .expect("mode");
     let out = folder.path().join("out");
     let mut spec = batch_spec(7, "id -u; id -g; ulimit -n; umask");
     spec.launch.credentials.uid = 65534;
@@ -433,9 +595,17 @@ fn root_runs_the_step_as_its_user() {
     spec.launch.rlimits.insert("NOFILE".to_owned(), 321);
     spec.launch.umask = 0o077;
     spec.launch.std_out = Some(out.to_string_lossy().into_owned());
-    let spool = tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755)).tempdir();
+    let spool = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .tempdir();
     let mut step = RunningStep::start_in(spool.expect("spool"), &mut spec);
     assert_eq!(only_status(&step.finish()), WaitStatus::SUCCESS);
-    assert_eq!(std::fs::read_to_string(&out).expect("out"), "65534\n65534\n321\n0077\n");
-    assert_eq!(std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&out).expect("out")), 65534);
+    assert_eq!(
+        std::fs::read_to_string(&out).expect("out"),
+        "65534\n65534\n321\n0077\n"
+    );
+    assert_eq!(
+        std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&out).expect("out")),
+        65534
+    );
 }

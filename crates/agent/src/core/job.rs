@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::launch::{JobOnNode, LiveStep, StepLaunch};
 use sluice_stepd::control::ControlRequest;
@@ -48,12 +47,15 @@ pub enum Phase {
 }
 
 /// Where a step is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepPhase {
     /// A step daemon is being started.
     Starting,
     /// Its processes exist.
-    Running,
+    Running {
+        /// Their ids by local task index.
+        pids: Vec<u32>,
+    },
     /// It has ended and that was reported.
     Ended,
 }
@@ -76,17 +78,31 @@ pub struct Job {
 impl Job {
     /// A job at its beginning.
     pub fn new(info: JobOnNode, phase: Phase) -> Self {
-        Self { info, phase, steps: BTreeMap::new(), queued: Vec::new(), next: None }
+        Self {
+            info,
+            phase,
+            steps: BTreeMap::new(),
+            queued: Vec::new(),
+            next: None,
+        }
     }
 
     /// Steps that have not ended.
     pub fn live_steps(&self) -> Vec<StepId> {
-        self.steps.iter().filter(|(_, phase)| **phase != StepPhase::Ended).map(|(step, _)| *step).collect()
+        self.steps
+            .iter()
+            .filter(|(_, phase)| **phase != StepPhase::Ended)
+            .map(|(step, _)| *step)
+            .collect()
     }
 
     /// The full name of a step.
     pub fn step(&self, step_id: StepId) -> LiveStep {
-        LiveStep { job_id: self.info.job_id, attempt: self.info.attempt, step_id }
+        LiveStep {
+            job_id: self.info.job_id,
+            attempt: self.info.attempt,
+            step_id,
+        }
     }
 
     /// Whether the controller wants to hear about it.
@@ -113,10 +129,18 @@ impl Job {
     pub(super) fn end_step(&self, step_id: StepId, grace: Duration, message: &str) -> Vec<Effect> {
         let mut effects = Vec::new();
         if !message.is_empty() {
-            effects.push(control(self.step(step_id), ControlRequest::Notify { text: message.to_owned() }));
+            effects.push(control(
+                self.step(step_id),
+                ControlRequest::Notify {
+                    text: message.to_owned(),
+                },
+            ));
         }
         let grace_secs = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
-        effects.push(control(self.step(step_id), ControlRequest::Terminate { grace_secs }));
+        effects.push(control(
+            self.step(step_id),
+            ControlRequest::Terminate { grace_secs },
+        ));
         effects
     }
 

@@ -14,15 +14,35 @@ impl AgentCore {
         match order {
             AgentOrder::StartJob(job) => self.on_start_job(job, now),
             AgentOrder::LaunchStep(launch) => self.on_launch_step(launch),
-            AgentOrder::Signal { job_id, target, signal } => self.on_signal(job_id, target, signal),
-            AgentOrder::Notify { job_id, text } => {
-                self.to_live_steps(job_id, |_| Some(ControlRequest::Notify { text: text.clone() }))
-            }
-            AgentOrder::Suspend { job_id, suspended } => self.to_live_steps(job_id, |_| {
-                Some(if suspended { ControlRequest::Suspend } else { ControlRequest::Resume })
+            AgentOrder::Signal {
+                job_id,
+                target,
+                signal,
+            } => self.on_signal(job_id, target, signal),
+            AgentOrder::Notify { job_id, text } => self.to_live_steps(job_id, |_| {
+                Some(ControlRequest::Notify { text: text.clone() })
             }),
-            AgentOrder::TerminateStep { job_id, attempt, step_id } => self.on_terminate_step(job_id, attempt, step_id),
-            AgentOrder::TerminateJob { job_id, attempt, kill_wait_secs, message, script_environment, credentials, gres } => {
+            AgentOrder::Suspend { job_id, suspended } => self.to_live_steps(job_id, |_| {
+                Some(if suspended {
+                    ControlRequest::Suspend
+                } else {
+                    ControlRequest::Resume
+                })
+            }),
+            AgentOrder::TerminateStep {
+                job_id,
+                attempt,
+                step_id,
+            } => self.on_terminate_step(job_id, attempt, step_id),
+            AgentOrder::TerminateJob {
+                job_id,
+                attempt,
+                kill_wait_secs,
+                message,
+                script_environment,
+                credentials,
+                gres,
+            } => {
                 let grace = Duration::from_secs(kill_wait_secs.into());
                 let ending = Ending {
                     grace,
@@ -48,7 +68,10 @@ impl AgentCore {
             }
             AgentOrder::Acknowledge { sequence } => vec![Effect::Acknowledged(sequence)],
             AgentOrder::Configuration { version } => vec![Effect::FetchConfiguration(version)],
-            AgentOrder::Registered { jobs, heartbeat_secs } => self.on_registered(&jobs, heartbeat_secs, now),
+            AgentOrder::Registered {
+                jobs,
+                heartbeat_secs,
+            } => self.on_registered(&jobs, heartbeat_secs, now),
         }
     }
 
@@ -64,7 +87,11 @@ impl AgentCore {
             // Repeated: the answer may have been lost with the controller's memory of it.
             return match &job.phase {
                 Phase::Ready => {
-                    vec![Effect::Report(AgentReport::PrologDone { job_id: id, attempt: info.attempt, error: None })]
+                    vec![Effect::Report(AgentReport::PrologDone {
+                        job_id: id,
+                        attempt: info.attempt,
+                        error: None,
+                    })]
                 }
                 _ => Vec::new(),
             };
@@ -86,7 +113,8 @@ impl AgentCore {
 
     pub(super) fn start_job(&mut self, info: JobOnNode) -> Vec<Effect> {
         let id = info.job_id;
-        self.jobs.insert(id, Job::new(info.clone(), Phase::Prolog { ending: None }));
+        self.jobs
+            .insert(id, Job::new(info.clone(), Phase::Prolog { ending: None }));
         vec![Effect::StoreJob(id), Effect::RunProlog(info)]
     }
 
@@ -100,11 +128,18 @@ impl AgentCore {
             return Vec::new();
         }
         if launch.attempt > job.info.attempt {
-            return refuse(format!("run {} of job {id} has not been started on node {}", launch.attempt, launch.node));
+            return refuse(format!(
+                "run {} of job {id} has not been started on node {}",
+                launch.attempt, launch.node
+            ));
         }
         match &job.phase {
             Phase::Prolog { ending: None } => {
-                if job.queued.iter().any(|queued| queued.step_id == launch.step_id) {
+                if job
+                    .queued
+                    .iter()
+                    .any(|queued| queued.step_id == launch.step_id)
+                {
                     return Vec::new();
                 }
                 job.queued.push(launch);
@@ -115,24 +150,36 @@ impl AgentCore {
                 vec![Effect::StartStep(Box::new(launch))]
             }
             Phase::PrologFailed => refuse(format!("Prolog failed on node {}", launch.node)),
-            Phase::Prolog { ending: Some(_) } | Phase::Ending(_) | Phase::Epilog(_) | Phase::Done => {
+            Phase::Prolog { ending: Some(_) }
+            | Phase::Ending(_)
+            | Phase::Epilog(_)
+            | Phase::Done => {
                 vec![Effect::Report(never_started(&launch, None))]
             }
         }
     }
 
-    fn to_live_steps(&self, id: JobId, request: impl Fn(StepId) -> Option<ControlRequest>) -> Vec<Effect> {
+    fn to_live_steps(
+        &self,
+        id: JobId,
+        request: impl Fn(StepId) -> Option<ControlRequest>,
+    ) -> Vec<Effect> {
         let Some(job) = self.jobs.get(&id) else {
             return Vec::new();
         };
-        job.live_steps().into_iter().filter_map(|step| Some(control(job.step(step), request(step)?))).collect()
+        job.live_steps()
+            .into_iter()
+            .filter_map(|step| Some(control(job.step(step), request(step)?)))
+            .collect()
     }
 
     fn on_signal(&self, id: JobId, target: SignalTarget, signal: i32) -> Vec<Effect> {
         self.to_live_steps(id, |step| {
             let audience = match target {
                 SignalTarget::Step(wanted) => (step == wanted).then_some(Audience::Tasks),
-                SignalTarget::Steps => (!is_batch(step) && step != StepId::Extern).then_some(Audience::Tasks),
+                SignalTarget::Steps => {
+                    (!is_batch(step) && step != StepId::Extern).then_some(Audience::Tasks)
+                }
                 SignalTarget::BatchShell => is_batch(step).then_some(Audience::TasksOnly),
                 SignalTarget::Full if is_batch(step) => Some(Audience::Tree),
                 SignalTarget::Full => Some(Audience::Tasks),
@@ -143,17 +190,27 @@ impl AgentCore {
 
     fn on_terminate_step(&mut self, id: JobId, attempt: u32, step_id: StepId) -> Vec<Effect> {
         let grace = self.settings.kill_wait;
-        let Some(job) = self.jobs.get_mut(&id).filter(|job| job.info.attempt == attempt) else {
+        let Some(job) = self
+            .jobs
+            .get_mut(&id)
+            .filter(|job| job.info.attempt == attempt)
+        else {
             return Vec::new();
         };
-        if let Some(index) = job.queued.iter().position(|launch| launch.step_id == step_id) {
+        if let Some(index) = job
+            .queued
+            .iter()
+            .position(|launch| launch.step_id == step_id)
+        {
             let launch = job.queued.remove(index);
             // Known as ended, so that a late copy of its launch is not carried out.
             job.steps.insert(step_id, StepPhase::Ended);
             return vec![Effect::Report(never_started(&launch, None))];
         }
         match job.steps.get(&step_id) {
-            Some(StepPhase::Starting | StepPhase::Running) => job.end_step(step_id, grace, ""),
+            Some(StepPhase::Starting | StepPhase::Running { .. }) => {
+                job.end_step(step_id, grace, "")
+            }
             Some(StepPhase::Ended) | None => Vec::new(),
         }
     }
@@ -164,7 +221,9 @@ impl AgentCore {
         let job = match self.jobs.entry(id) {
             std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             // Lost with the spool: nothing runs here, but the Epilog belongs to every node of the job.
-            std::collections::btree_map::Entry::Vacant(entry) => entry.insert(Job::new(info.clone(), Phase::Ready)),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                entry.insert(Job::new(info.clone(), Phase::Ready))
+            }
         };
         if attempt < job.info.attempt {
             return Vec::new();
@@ -194,7 +253,9 @@ impl AgentCore {
                     current.grace = grace;
                 }
                 let live = job.live_steps();
-                live.into_iter().flat_map(|step| job.end_step(step, grace, "")).collect()
+                live.into_iter()
+                    .flat_map(|step| job.end_step(step, grace, ""))
+                    .collect()
             }
             Phase::Epilog(current) => {
                 current.silent = false;
@@ -206,7 +267,12 @@ impl AgentCore {
         }
     }
 
-    fn on_registered(&mut self, jobs: &[(JobId, u32)], heartbeat_secs: u32, now: Instant) -> Vec<Effect> {
+    fn on_registered(
+        &mut self,
+        jobs: &[(JobId, u32)],
+        heartbeat_secs: u32,
+        now: Instant,
+    ) -> Vec<Effect> {
         let mut effects = vec![Effect::SetHeartbeat(heartbeat_secs)];
         let orphans: Vec<JobId> = self
             .jobs
@@ -242,7 +308,9 @@ impl AgentCore {
             Phase::Ending(current) => {
                 current.silent = true;
                 let live = job.live_steps();
-                live.into_iter().flat_map(|step| job.end_step(step, Duration::ZERO, "")).collect()
+                live.into_iter()
+                    .flat_map(|step| job.end_step(step, Duration::ZERO, ""))
+                    .collect()
             }
             Phase::Epilog(current) => {
                 current.silent = true;

@@ -69,16 +69,26 @@ impl AgentCore {
             Phase::Prolog { .. } => RecordedPhase::Prolog,
             Phase::Ready => RecordedPhase::Ready,
             Phase::PrologFailed => RecordedPhase::PrologFailed,
-            Phase::Ending(ending) | Phase::Epilog(ending) => {
-                RecordedPhase::Ending { silent: ending.silent, report_attempt: ending.report_attempt }
-            }
+            Phase::Ending(ending) | Phase::Epilog(ending) => RecordedPhase::Ending {
+                silent: ending.silent,
+                report_attempt: ending.report_attempt,
+            },
             Phase::Done => RecordedPhase::Done,
         };
-        Some(JobRecord { info: job.info.clone(), phase, queued: job.queued.clone() })
+        Some(JobRecord {
+            info: job.info.clone(),
+            phase,
+            queued: job.queued.clone(),
+        })
     }
 
     /// Takes a job of an earlier life of the agent back.
-    pub fn recover(&mut self, record: JobRecord, steps: &[RecoveredStep], now: Instant) -> Vec<Effect> {
+    pub fn recover(
+        &mut self,
+        record: JobRecord,
+        steps: &[RecoveredStep],
+        now: Instant,
+    ) -> Vec<Effect> {
         let id = record.info.job_id;
         let mut job = Job::new(record.info, Phase::Ready);
         for step in steps {
@@ -99,7 +109,10 @@ impl AgentCore {
                 job.phase = Phase::PrologFailed;
                 Vec::new()
             }
-            RecordedPhase::Ending { silent, report_attempt } => {
+            RecordedPhase::Ending {
+                silent,
+                report_attempt,
+            } => {
                 // The step daemons know their own grace; the controller repeats its order with what is left of it.
                 job.phase = Phase::Ending(Ending {
                     grace: Duration::ZERO,

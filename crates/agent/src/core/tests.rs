@@ -6,7 +6,8 @@ use sluice_model::exit_status::WaitStatus;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::job::OpenMode;
 use sluice_model::launch::{
-    AgentOrder, AgentReport, Credentials, JobOnNode, LiveStep, SignalTarget, StepExit, StepLaunch, StepUsage,
+    AgentOrder, AgentReport, Credentials, JobOnNode, LiveStep, SignalTarget, StepExit, StepLaunch,
+    StepUsage,
 };
 use sluice_model::memory::MemoryMib;
 use sluice_model::time::UnixSeconds;
@@ -98,9 +99,14 @@ struct Node {
 
 impl Node {
     fn new() -> Self {
-        let settings =
-            CoreSettings { kill_wait: Duration::from_secs(30), unkillable_step: Duration::from_secs(60) };
-        Self { core: AgentCore::new(settings), now: Instant::now() }
+        let settings = CoreSettings {
+            kill_wait: Duration::from_secs(30),
+            unkillable_step: Duration::from_secs(60),
+        };
+        Self {
+            core: AgentCore::new(settings),
+            now: Instant::now(),
+        }
     }
 
     fn order(&mut self, order: AgentOrder) -> Vec<String> {
@@ -110,11 +116,27 @@ impl Node {
     /// A node with a job whose batch step runs.
     fn running(id: u32) -> Self {
         let mut node = Self::new();
-        assert_eq!(node.order(AgentOrder::StartJob(job(id, 0))), [format!("store {id}"), format!("prolog {id}.0")]);
-        assert_eq!(names(&node.core.on_prolog_done(JobId(id), 0, None)), [format!("store {id}"), format!("report prolog {id}.0 ok")]);
-        assert_eq!(node.order(AgentOrder::LaunchStep(launch(id, 0, StepId::Batch))), ["start batch"]);
-        let step = LiveStep { job_id: JobId(id), attempt: 0, step_id: StepId::Batch };
-        assert_eq!(names(&node.core.on_step_ready(step, vec![42])), ["report started batch"]);
+        assert_eq!(
+            node.order(AgentOrder::StartJob(job(id, 0))),
+            [format!("store {id}"), format!("prolog {id}.0")]
+        );
+        assert_eq!(
+            names(&node.core.on_prolog_done(JobId(id), 0, None)),
+            [format!("store {id}"), format!("report prolog {id}.0 ok")]
+        );
+        assert_eq!(
+            node.order(AgentOrder::LaunchStep(launch(id, 0, StepId::Batch))),
+            ["start batch"]
+        );
+        let step = LiveStep {
+            job_id: JobId(id),
+            attempt: 0,
+            step_id: StepId::Batch,
+        };
+        assert_eq!(
+            names(&node.core.on_step_ready(step, vec![42])),
+            ["report started batch"]
+        );
         node
     }
 }
@@ -130,23 +152,42 @@ fn names(effects: &[Effect]) -> Vec<String> {
             Effect::StartStep(launch) => format!("start {}", launch.step_id),
             Effect::StepReported(step) => format!("reported {}", step.step_id),
             Effect::Control { step, request } => format!("{} {request:?}", step.step_id),
-            Effect::RunUnkillableProgram { job_id, step_id } => format!("unkillable {job_id}.{step_id}"),
+            Effect::RunUnkillableProgram { job_id, step_id } => {
+                format!("unkillable {job_id}.{step_id}")
+            }
             Effect::Acknowledged(sequence) => format!("acknowledged {sequence}"),
             Effect::FetchConfiguration(version) => format!("configuration {version}"),
             Effect::SetHeartbeat(secs) => format!("heartbeat {secs}"),
             Effect::Report(report) => match report {
-                AgentReport::PrologDone { job_id, attempt, error } => {
-                    format!("report prolog {job_id}.{attempt} {}", error.as_deref().unwrap_or("ok"))
+                AgentReport::PrologDone {
+                    job_id,
+                    attempt,
+                    error,
+                } => {
+                    format!(
+                        "report prolog {job_id}.{attempt} {}",
+                        error.as_deref().unwrap_or("ok")
+                    )
                 }
-                AgentReport::EpilogDone { job_id, attempt, error } => {
-                    format!("report epilog {job_id}.{attempt} {}", error.as_deref().unwrap_or("ok"))
+                AgentReport::EpilogDone {
+                    job_id,
+                    attempt,
+                    error,
+                } => {
+                    format!(
+                        "report epilog {job_id}.{attempt} {}",
+                        error.as_deref().unwrap_or("ok")
+                    )
                 }
                 AgentReport::StepStarted { step_id, .. } => format!("report started {step_id}"),
                 AgentReport::StepEnded(exit) => format!(
                     "report ended {} {}{}",
                     exit.step_id,
                     exit.tasks[0].1,
-                    exit.launch_error.as_ref().map(|text| format!(" ({text})")).unwrap_or_default()
+                    exit.launch_error
+                        .as_ref()
+                        .map(|text| format!(" ({text})"))
+                        .unwrap_or_default()
                 ),
                 AgentReport::Drain { reason } => format!("report drain {reason}"),
                 other => format!("report {other:?}"),
@@ -159,16 +200,45 @@ fn names(effects: &[Effect]) -> Vec<String> {
 #[test]
 fn normal_life_with_repeated_orders() {
     let mut node = Node::running(7);
-    assert_eq!(node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Batch))), [""; 0]);
-    assert_eq!(node.order(AgentOrder::StartJob(job(7, 0))), ["report prolog 7.0 ok"], "the answer may have been lost");
-    assert_eq!(names(&node.core.on_step_exit(exit(7, 0, StepId::Batch, 3))), ["report ended batch 3:0", "reported batch"]);
-    assert_eq!(node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Batch))), [""; 0], "never twice");
+    assert_eq!(
+        node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Batch))),
+        [""; 0]
+    );
+    assert_eq!(
+        node.order(AgentOrder::StartJob(job(7, 0))),
+        ["report prolog 7.0 ok"],
+        "the answer may have been lost"
+    );
+    assert_eq!(
+        names(&node.core.on_step_exit(exit(7, 0, StepId::Batch, 3))),
+        ["report ended batch 3:0", "reported batch"]
+    );
+    assert_eq!(
+        node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Batch))),
+        [""; 0],
+        "never twice"
+    );
     assert_eq!(node.order(terminate(7, 0, 0)), ["store 7", "epilog 7.0"]);
-    assert_eq!(node.order(terminate(7, 0, 0)), [""; 0], "the Epilog runs once");
-    assert_eq!(names(&node.core.on_epilog_done(JobId(7), None)), ["store 7", "report epilog 7.0 ok"]);
+    assert_eq!(
+        node.order(terminate(7, 0, 0)),
+        [""; 0],
+        "the Epilog runs once"
+    );
+    assert_eq!(
+        names(&node.core.on_epilog_done(JobId(7), None)),
+        ["store 7", "report epilog 7.0 ok"]
+    );
     assert_eq!(node.order(terminate(7, 0, 0)), [""; 0]);
-    assert_eq!(node.core.known_jobs(), [(JobId(7), 0)], "known until the report is stored");
-    let report = AgentReport::EpilogDone { job_id: JobId(7), attempt: 0, error: None };
+    assert_eq!(
+        node.core.known_jobs(),
+        [(JobId(7), 0)],
+        "known until the report is stored"
+    );
+    let report = AgentReport::EpilogDone {
+        job_id: JobId(7),
+        attempt: 0,
+        error: None,
+    };
     assert_eq!(names(&node.core.on_acknowledged(&report)), ["forget 7"]);
     assert_eq!(node.core.job_count(), 0);
 }
@@ -179,15 +249,32 @@ fn launches_wait_for_the_prolog() {
     let mut node = Node::new();
     node.order(AgentOrder::StartJob(job(7, 0)));
     assert_eq!(node.order(AgentOrder::StartJob(job(7, 0))), [""; 0]);
-    assert_eq!(node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Batch))), ["store 7"]);
-    assert_eq!(node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Batch))), [""; 0]);
-    assert_eq!(names(&node.core.on_prolog_done(JobId(7), 0, None)), ["store 7", "report prolog 7.0 ok", "start batch"]);
+    assert_eq!(
+        node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Batch))),
+        ["store 7"]
+    );
+    assert_eq!(
+        node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Batch))),
+        [""; 0]
+    );
+    assert_eq!(
+        names(&node.core.on_prolog_done(JobId(7), 0, None)),
+        ["store 7", "report prolog 7.0 ok", "start batch"]
+    );
 
     node.order(AgentOrder::StartJob(job(8, 0)));
     node.order(AgentOrder::LaunchStep(launch(8, 0, StepId::Batch)));
     assert_eq!(
-        names(&node.core.on_prolog_done(JobId(8), 0, Some("Prolog error: no disk".to_owned()))),
-        ["store 8", "report prolog 8.0 Prolog error: no disk", "report ended batch 1:0 (Prolog failed on this node)"]
+        names(
+            &node
+                .core
+                .on_prolog_done(JobId(8), 0, Some("Prolog error: no disk".to_owned()))
+        ),
+        [
+            "store 8",
+            "report prolog 8.0 Prolog error: no disk",
+            "report ended batch 1:0 (Prolog failed on this node)"
+        ]
     );
     assert_eq!(
         node.order(AgentOrder::LaunchStep(launch(8, 0, StepId::Num(0)))),
@@ -205,9 +292,18 @@ fn end_during_the_prolog_waits_for_it() {
     assert_eq!(node.order(terminate(7, 0, 30)), ["store 7"]);
     assert_eq!(
         names(&node.core.on_prolog_done(JobId(7), 0, None)),
-        ["store 7", "report prolog 7.0 ok", "report ended batch 0:15", "store 7", "epilog 7.0"]
+        [
+            "store 7",
+            "report prolog 7.0 ok",
+            "report ended batch 0:15",
+            "store 7",
+            "epilog 7.0"
+        ]
     );
-    assert_eq!(node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Num(1)))), ["report ended 1 0:15"]);
+    assert_eq!(
+        node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Num(1)))),
+        ["report ended 1 0:15"]
+    );
 }
 
 /// A kill with grace: message, kill sequence for each step, Epilog only when the last is gone.
@@ -215,11 +311,27 @@ fn end_during_the_prolog_waits_for_it() {
 fn kill_sequence_and_epilog() {
     let mut node = Node::running(7);
     node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Num(0))));
-    let AgentOrder::TerminateJob { job_id, attempt, script_environment, credentials, gres, .. } = terminate(7, 0, 30) else {
+    let AgentOrder::TerminateJob {
+        job_id,
+        attempt,
+        script_environment,
+        credentials,
+        gres,
+        ..
+    } = terminate(7, 0, 30)
+    else {
         unreachable!()
     };
     let message = "*** JOB 7 ON n1 CANCELLED ***".to_owned();
-    let order = AgentOrder::TerminateJob { job_id, attempt, kill_wait_secs: 30, message, script_environment, credentials, gres };
+    let order = AgentOrder::TerminateJob {
+        job_id,
+        attempt,
+        kill_wait_secs: 30,
+        message,
+        script_environment,
+        credentials,
+        gres,
+    };
     assert_eq!(
         node.order(order),
         [
@@ -230,13 +342,20 @@ fn kill_sequence_and_epilog() {
             "0 Terminate { grace_secs: 30 }"
         ]
     );
-    assert_eq!(names(&node.core.on_step_exit(exit(7, 0, StepId::Batch, 0))), ["report ended batch 0:0", "reported batch"]);
+    assert_eq!(
+        names(&node.core.on_step_exit(exit(7, 0, StepId::Batch, 0))),
+        ["report ended batch 0:0", "reported batch"]
+    );
     assert_eq!(
         names(&node.core.on_step_exit(exit(7, 0, StepId::Num(0), 0))),
         ["report ended 0 0:0", "reported 0", "store 7", "epilog 7.0"]
     );
     assert_eq!(
-        names(&node.core.on_epilog_done(JobId(7), Some("Epilog error".to_owned()))),
+        names(
+            &node
+                .core
+                .on_epilog_done(JobId(7), Some("Epilog error".to_owned()))
+        ),
         ["store 7", "report epilog 7.0 Epilog error"]
     );
 }
@@ -246,12 +365,18 @@ fn kill_sequence_and_epilog() {
 fn unkillable_step_drains_the_node() {
     let mut node = Node::running(7);
     node.order(terminate(7, 0, 30));
-    assert_eq!(names(&node.core.on_tick(node.now + Duration::from_secs(90))), [""; 0]);
+    assert_eq!(
+        names(&node.core.on_tick(node.now + Duration::from_secs(90))),
+        [""; 0]
+    );
     assert_eq!(
         names(&node.core.on_tick(node.now + Duration::from_secs(91))),
         ["report drain Kill task failed", "unkillable 7.batch"]
     );
-    assert_eq!(names(&node.core.on_tick(node.now + Duration::from_secs(200))), [""; 0]);
+    assert_eq!(
+        names(&node.core.on_tick(node.now + Duration::from_secs(200))),
+        [""; 0]
+    );
 }
 
 /// Orders of an older run arrive late and must not touch the newer one; a newer run waits for the older to be gone.
@@ -263,7 +388,11 @@ fn attempts_are_kept_apart() {
     for stale in [
         AgentOrder::StartJob(job(7, 0)),
         AgentOrder::LaunchStep(launch(7, 0, StepId::Batch)),
-        AgentOrder::TerminateStep { job_id: JobId(7), attempt: 0, step_id: StepId::Batch },
+        AgentOrder::TerminateStep {
+            job_id: JobId(7),
+            attempt: 0,
+            step_id: StepId::Batch,
+        },
         terminate(7, 0, 0),
     ] {
         assert_eq!(node.order(stale), [""; 0]);
@@ -273,9 +402,18 @@ fn attempts_are_kept_apart() {
         ["report ended batch 1:0 (run 2 of job 7 has not been started on node n1)"]
     );
     node.order(AgentOrder::LaunchStep(launch(7, 1, StepId::Batch)));
-    assert_eq!(node.order(AgentOrder::StartJob(job(7, 2))), ["store 7", "batch Terminate { grace_secs: 0 }"]);
-    assert_eq!(names(&node.core.on_step_exit(exit(7, 1, StepId::Batch, 0))), ["reported batch", "store 7", "epilog 7.1"]);
-    assert_eq!(names(&node.core.on_epilog_done(JobId(7), None)), ["forget 7", "store 7", "prolog 7.2"]);
+    assert_eq!(
+        node.order(AgentOrder::StartJob(job(7, 2))),
+        ["store 7", "batch Terminate { grace_secs: 0 }"]
+    );
+    assert_eq!(
+        names(&node.core.on_step_exit(exit(7, 1, StepId::Batch, 0))),
+        ["reported batch", "store 7", "epilog 7.1"]
+    );
+    assert_eq!(
+        names(&node.core.on_epilog_done(JobId(7), None)),
+        ["forget 7", "store 7", "prolog 7.2"]
+    );
 }
 
 /// Jobs that the controller does not list are ended without a word; listed ones are left alone.
@@ -284,10 +422,26 @@ fn orphans_are_ended_silently() {
     let mut node = Node::running(7);
     node.order(AgentOrder::StartJob(job(8, 0)));
     node.core.on_prolog_done(JobId(8), 0, None);
-    let registered = AgentOrder::Registered { jobs: vec![(JobId(8), 0)], heartbeat_secs: 5 };
-    assert_eq!(node.order(registered), ["heartbeat 5", "store 7", "batch Terminate { grace_secs: 0 }"]);
-    assert_eq!(names(&node.core.on_step_exit(exit(7, 0, StepId::Batch, 0))), ["reported batch", "store 7", "epilog 7.0"]);
-    assert_eq!(names(&node.core.on_epilog_done(JobId(7), None)), ["forget 7"]);
+    let registered = AgentOrder::Registered {
+        jobs: vec![(JobId(8), 0)],
+        heartbeat_secs: 5,
+    };
+    assert_eq!(
+        node.order(registered),
+        [
+            "heartbeat 5",
+            "store 7",
+            "batch Terminate { grace_secs: 0 }"
+        ]
+    );
+    assert_eq!(
+        names(&node.core.on_step_exit(exit(7, 0, StepId::Batch, 0))),
+        ["reported batch", "store 7", "epilog 7.0"]
+    );
+    assert_eq!(
+        names(&node.core.on_epilog_done(JobId(7), None)),
+        ["forget 7"]
+    );
     assert_eq!(node.core.known_jobs(), [(JobId(8), 0)]);
 }
 
@@ -296,7 +450,10 @@ fn orphans_are_ended_silently() {
 fn end_of_an_unknown_job_runs_the_epilog() {
     let mut node = Node::new();
     assert_eq!(node.order(terminate(9, 2, 0)), ["store 9", "epilog 9.2"]);
-    assert_eq!(names(&node.core.on_epilog_done(JobId(9), None)), ["store 9", "report epilog 9.2 ok"]);
+    assert_eq!(
+        names(&node.core.on_epilog_done(JobId(9), None)),
+        ["store 9", "report epilog 9.2 ok"]
+    );
     assert_eq!(
         node.order(AgentOrder::LaunchStep(launch(10, 0, StepId::Batch))),
         ["report ended batch 1:0 (job 10 is not on node n1)"]
@@ -309,20 +466,46 @@ fn signal_targets() {
     let mut node = Node::running(7);
     node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Num(0))));
     let mut signal = |target| {
-        let order = AgentOrder::Signal { job_id: JobId(7), target, signal: 10 };
+        let order = AgentOrder::Signal {
+            job_id: JobId(7),
+            target,
+            signal: 10,
+        };
         node.core
             .on_order(order, node.now)
             .into_iter()
             .map(|effect| match effect {
-                Effect::Control { step, request: ControlRequest::Signal { audience, signal: 10 } } => (step.step_id, audience),
+                Effect::Control {
+                    step,
+                    request:
+                        ControlRequest::Signal {
+                            audience,
+                            signal: 10,
+                        },
+                } => (step.step_id, audience),
                 other => panic!("{other:?}"),
             })
             .collect::<Vec<_>>()
     };
-    assert_eq!(signal(SignalTarget::Steps), [(StepId::Num(0), Audience::Tasks)]);
-    assert_eq!(signal(SignalTarget::Step(StepId::Num(0))), [(StepId::Num(0), Audience::Tasks)]);
-    assert_eq!(signal(SignalTarget::BatchShell), [(StepId::Batch, Audience::TasksOnly)]);
-    assert_eq!(signal(SignalTarget::Full), [(StepId::Batch, Audience::Tree), (StepId::Num(0), Audience::Tasks)]);
+    assert_eq!(
+        signal(SignalTarget::Steps),
+        [(StepId::Num(0), Audience::Tasks)]
+    );
+    assert_eq!(
+        signal(SignalTarget::Step(StepId::Num(0))),
+        [(StepId::Num(0), Audience::Tasks)]
+    );
+    assert_eq!(
+        signal(SignalTarget::BatchShell),
+        [(StepId::Batch, Audience::TasksOnly)]
+    );
+    assert_eq!(
+        signal(SignalTarget::Full),
+        [
+            (StepId::Batch, Audience::Tree),
+            (StepId::Num(0), Audience::Tasks)
+        ]
+    );
     assert_eq!(signal(SignalTarget::Step(StepId::Num(9))), []);
 }
 
@@ -332,10 +515,21 @@ fn cancelled_queued_step_never_starts() {
     let mut node = Node::new();
     node.order(AgentOrder::StartJob(job(7, 0)));
     node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Num(0))));
-    let order = AgentOrder::TerminateStep { job_id: JobId(7), attempt: 0, step_id: StepId::Num(0) };
+    let order = AgentOrder::TerminateStep {
+        job_id: JobId(7),
+        attempt: 0,
+        step_id: StepId::Num(0),
+    };
     assert_eq!(node.order(order), ["report ended 0 0:15"]);
-    assert_eq!(names(&node.core.on_prolog_done(JobId(7), 0, None)), ["store 7", "report prolog 7.0 ok"]);
-    let running = AgentOrder::TerminateStep { job_id: JobId(7), attempt: 0, step_id: StepId::Num(1) };
+    assert_eq!(
+        names(&node.core.on_prolog_done(JobId(7), 0, None)),
+        ["store 7", "report prolog 7.0 ok"]
+    );
+    let running = AgentOrder::TerminateStep {
+        job_id: JobId(7),
+        attempt: 0,
+        step_id: StepId::Num(1),
+    };
     node.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Num(1))));
     assert_eq!(node.order(running), ["1 Terminate { grace_secs: 30 }"]);
 }
@@ -354,25 +548,49 @@ fn restart_in_every_phase() {
     };
     let (mut after, effects) = recover(&before.core, &[]);
     assert_eq!(effects, ["prolog 7.0"]);
-    assert_eq!(names(&after.core.on_prolog_done(JobId(7), 0, None)), ["store 7", "report prolog 7.0 ok", "start batch"]);
+    assert_eq!(
+        names(&after.core.on_prolog_done(JobId(7), 0, None)),
+        ["store 7", "report prolog 7.0 ok", "start batch"]
+    );
 
-    let live = [RecoveredStep { step_id: StepId::Batch, found: FoundStep::Unfinished }];
-    let reported = [RecoveredStep { step_id: StepId::Batch, found: FoundStep::Reported }];
+    let live = [RecoveredStep {
+        step_id: StepId::Batch,
+        found: FoundStep::Unfinished,
+    }];
+    let reported = [RecoveredStep {
+        step_id: StepId::Batch,
+        found: FoundStep::Reported,
+    }];
     let (mut after, effects) = recover(&after.core, &live);
     assert_eq!(effects, [""; 0]);
     assert_eq!(after.core.known_steps().len(), 1);
-    assert_eq!(after.order(terminate(7, 0, 1)), ["store 7", "batch Terminate { grace_secs: 1 }"]);
+    assert_eq!(
+        after.order(terminate(7, 0, 1)),
+        ["store 7", "batch Terminate { grace_secs: 1 }"]
+    );
     let (mut again, effects) = recover(&after.core, &live);
     assert_eq!(effects, [""; 0], "the step daemon goes on by itself");
     assert_eq!(
         names(&again.core.on_step_exit(exit(7, 0, StepId::Batch, 1))),
-        ["report ended batch 1:0", "reported batch", "store 7", "epilog 7.0"]
+        [
+            "report ended batch 1:0",
+            "reported batch",
+            "store 7",
+            "epilog 7.0"
+        ]
     );
     let (mut again, effects) = recover(&again.core, &reported);
     assert_eq!(effects, ["store 7", "epilog 7.0"]);
-    assert_eq!(names(&again.core.on_epilog_done(JobId(7), None)), ["store 7", "report epilog 7.0 ok"]);
+    assert_eq!(
+        names(&again.core.on_epilog_done(JobId(7), None)),
+        ["store 7", "report epilog 7.0 ok"]
+    );
     let (mut again, effects) = recover(&again.core, &reported);
     assert_eq!(effects, [""; 0]);
-    let report = AgentReport::EpilogDone { job_id: JobId(7), attempt: 0, error: None };
+    let report = AgentReport::EpilogDone {
+        job_id: JobId(7),
+        attempt: 0,
+        error: None,
+    };
     assert_eq!(names(&again.core.on_acknowledged(&report)), ["forget 7"]);
 }

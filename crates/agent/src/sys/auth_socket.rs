@@ -19,7 +19,10 @@ pub async fn serve(spool: PathBuf, key_files: Vec<PathBuf>) {
     let listener = match bind(&spool) {
         Ok(listener) => listener,
         Err(error) => {
-            warn!("no tokens for local users: cannot listen on {}: {error}", spool.join(AUTH_SOCKET).display());
+            warn!(
+                "no tokens for local users: cannot listen on {}: {error}",
+                spool.join(AUTH_SOCKET).display()
+            );
             return;
         }
     };
@@ -49,7 +52,10 @@ fn bind(spool: &Path) -> std::io::Result<UnixListener> {
         _ => {}
     }
     // Through the folder's descriptor, because socket addresses hold 107 bytes only.
-    let address = format!("/proc/self/fd/{}/{AUTH_SOCKET}", std::os::fd::AsRawFd::as_raw_fd(&folder));
+    let address = format!(
+        "/proc/self/fd/{}/{AUTH_SOCKET}",
+        std::os::fd::AsRawFd::as_raw_fd(&folder)
+    );
     let listener = UnixListener::bind(address)?;
     std::fs::set_permissions(&name, std::fs::Permissions::from_mode(0o666))?;
     Ok(listener)

@@ -38,7 +38,9 @@ fn parse_mounts(text: &str) -> Mounts {
             "cgroup" => {
                 for controller in ["memory", "freezer", "cpuset", "devices"] {
                     if options.split(',').any(|option| option == controller) {
-                        mounts.legacy.push((controller.to_owned(), PathBuf::from(folder)));
+                        mounts
+                            .legacy
+                            .push((controller.to_owned(), PathBuf::from(folder)));
                     }
                 }
             }
@@ -51,8 +53,10 @@ fn parse_mounts(text: &str) -> Mounts {
 /// Makes the node's folders; `None` when control groups are off, not wanted or not to be had.
 pub fn prepare(config: &ClusterConfig, node: &str) -> Option<CgroupBase> {
     let settings = &config.cgroup;
-    let constrains = settings.constrain_ram_space || settings.constrain_cores || settings.constrain_devices;
-    let wanted = config.agent.proctrack == ProctrackKind::Cgroup || (config.agent.task_cgroup && constrains);
+    let constrains =
+        settings.constrain_ram_space || settings.constrain_cores || settings.constrain_devices;
+    let wanted =
+        config.agent.proctrack == ProctrackKind::Cgroup || (config.agent.task_cgroup && constrains);
     if settings.plugin == CgroupPlugin::Disabled || !wanted || !nix::unistd::geteuid().is_root() {
         return None;
     }
@@ -79,7 +83,11 @@ pub fn prepare(config: &ClusterConfig, node: &str) -> Option<CgroupBase> {
             "freezer" => base.unified.is_none(),
             _ => false,
         };
-        for (controller, mount) in mounts.legacy.iter().filter(|(controller, _)| needed(controller)) {
+        for (controller, mount) in mounts
+            .legacy
+            .iter()
+            .filter(|(controller, _)| needed(controller))
+        {
             let path = mount.join(&folder);
             match fs::create_dir_all(&path) {
                 Ok(()) => base.legacy.push((controller.clone(), path)),
@@ -124,15 +132,23 @@ impl CgroupBase {
 
     fn tell_missing(&self, config: &ClusterConfig) {
         for (key, on, controller) in [
-            ("ConstrainRAMSpace", config.cgroup.constrain_ram_space, "memory"),
+            (
+                "ConstrainRAMSpace",
+                config.cgroup.constrain_ram_space,
+                "memory",
+            ),
             ("ConstrainCores", config.cgroup.constrain_cores, "cpuset"),
         ] {
             if on && !self.has(controller) {
-                warn!("{key}=yes has no effect: the kernel offers no {controller} controller to this agent");
+                warn!(
+                    "{key}=yes has no effect: the kernel offers no {controller} controller to this agent"
+                );
             }
         }
         if config.cgroup.constrain_devices && !self.confines_devices(config) {
-            warn!("ConstrainDevices=yes has no effect: no devices controller of cgroup version 1 is mounted");
+            warn!(
+                "ConstrainDevices=yes has no effect: no devices controller of cgroup version 1 is mounted"
+            );
         }
     }
 
@@ -148,7 +164,11 @@ impl CgroupBase {
             if memory.0 == 0 || !config.cgroup.constrain_ram_space || !self.has("memory") {
                 return 0;
             }
-            allowed_bytes(memory, config.cgroup.allowed_ram_space_percent, config.cgroup.min_ram_space_mib)
+            allowed_bytes(
+                memory,
+                config.cgroup.allowed_ram_space_percent,
+                config.cgroup.min_ram_space_mib,
+            )
         };
         CgroupSettings {
             unified: self.unified.clone(),
@@ -156,14 +176,27 @@ impl CgroupBase {
             job_memory_bytes: limit(job_memory),
             step_memory_bytes: limit(step_memory),
             constrain_cores: config.cgroup.constrain_cores && self.has("cpuset"),
-            denied_devices: if self.confines_devices(config) { denied_devices } else { Vec::new() },
-            oom_kill_step: config.agent.task_plugin_param.iter().any(|item| item.eq_ignore_ascii_case("oomkillstep")),
+            denied_devices: if self.confines_devices(config) {
+                denied_devices
+            } else {
+                Vec::new()
+            },
+            oom_kill_step: config
+                .agent
+                .task_plugin_param
+                .iter()
+                .any(|item| item.eq_ignore_ascii_case("oomkillstep")),
         }
     }
 }
 
 /// AllowedRAMSpace percent of an allocation, but at least MinRAMSpace.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "bytes of real memory fit")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "bytes of real memory fit"
+)]
 fn allowed_bytes(memory: MemoryMib, percent: f64, min_mib: u64) -> u64 {
     const MIB: u64 = 1024 * 1024;
     let allowed = (memory.0 as f64 * percent.max(0.0) / 100.0 * MIB as f64) as u64;
@@ -180,17 +213,32 @@ mod tests {
         let hybrid = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n\
                       cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
         let mounts = parse_mounts(hybrid);
-        assert_eq!(mounts.unified, Some(PathBuf::from("/sys/fs/cgroup/unified")));
-        assert_eq!(mounts.legacy, [("memory".to_owned(), PathBuf::from("/sys/fs/cgroup/memory"))]);
+        assert_eq!(
+            mounts.unified,
+            Some(PathBuf::from("/sys/fs/cgroup/unified"))
+        );
+        assert_eq!(
+            mounts.legacy,
+            [("memory".to_owned(), PathBuf::from("/sys/fs/cgroup/memory"))]
+        );
         let pure = parse_mounts("cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n");
-        assert_eq!((pure.unified, pure.legacy.len()), (Some(PathBuf::from("/sys/fs/cgroup")), 0));
+        assert_eq!(
+            (pure.unified, pure.legacy.len()),
+            (Some(PathBuf::from("/sys/fs/cgroup")), 0)
+        );
     }
 
     /// cgroup.conf(5): a percentage of the allocation, with a floor.
     #[test]
     fn allowed_memory() {
-        assert_eq!(allowed_bytes(MemoryMib(1000), 100.0, 30), 1000 * 1024 * 1024);
-        assert_eq!(allowed_bytes(MemoryMib(1000), 150.0, 30), 1500 * 1024 * 1024);
+        assert_eq!(
+            allowed_bytes(MemoryMib(1000), 100.0, 30),
+            1000 * 1024 * 1024
+        );
+        assert_eq!(
+            allowed_bytes(MemoryMib(1000), 150.0, 30),
+            1500 * 1024 * 1024
+        );
         assert_eq!(allowed_bytes(MemoryMib(10), 100.0, 30), 30 * 1024 * 1024);
     }
 }

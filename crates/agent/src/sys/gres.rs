@@ -33,16 +33,30 @@ pub fn found_counts(node: &NodeConfig) -> Vec<GresAllocation> {
         if group.files.is_empty() {
             return group.count;
         }
-        let present = group.files.iter().filter(|file| Path::new(file).exists()).count() as u64;
+        let present = group
+            .files
+            .iter()
+            .filter(|file| Path::new(file).exists())
+            .count() as u64;
         // A file for several devices (count given, one file) stands for all of them.
-        if present == group.files.len() as u64 { group.count } else { present }
+        if present == group.files.len() as u64 {
+            group.count
+        } else {
+            present
+        }
     })
 }
 
-fn counts(node: &NodeConfig, count: impl Fn(&sluice_config::GresConfig) -> u64) -> Vec<GresAllocation> {
+fn counts(
+    node: &NodeConfig,
+    count: impl Fn(&sluice_config::GresConfig) -> u64,
+) -> Vec<GresAllocation> {
     let mut all: Vec<GresAllocation> = Vec::new();
     for group in &node.gres {
-        match all.iter_mut().find(|known| known.name == group.name && known.type_name == group.type_name) {
+        match all
+            .iter_mut()
+            .find(|known| known.name == group.name && known.type_name == group.type_name)
+        {
             Some(known) => known.count += count(group),
             None => all.push(GresAllocation {
                 name: group.name.clone(),
@@ -61,10 +75,21 @@ pub fn nvidia_devices() -> Vec<PathBuf> {
         return Vec::new();
     };
     let mut numbers: Vec<u32> = entries
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_prefix("nvidia")?.parse().ok())
+        .filter_map(|entry| {
+            entry
+                .ok()?
+                .file_name()
+                .to_str()?
+                .strip_prefix("nvidia")?
+                .parse()
+                .ok()
+        })
         .collect();
     numbers.sort_unstable();
-    numbers.into_iter().map(|number| PathBuf::from(format!("/dev/nvidia{number}"))).collect()
+    numbers
+        .into_iter()
+        .map(|number| PathBuf::from(format!("/dev/nvidia{number}")))
+        .collect()
 }
 
 /// `gpu:h100:4,shard:8`.
@@ -91,7 +116,11 @@ pub enum GpuAudience {
 }
 
 /// Variables for the GPUs in `gres`.
-pub fn gpu_environment(node: &NodeConfig, gres: &[GresAllocation], audience: GpuAudience) -> Vec<(String, String)> {
+pub fn gpu_environment(
+    node: &NodeConfig,
+    gres: &[GresAllocation],
+    audience: GpuAudience,
+) -> Vec<(String, String)> {
     let gpus: Vec<&GresAllocation> = gres.iter().filter(|gres| gres.name == "gpu").collect();
     let count: u64 = gpus.iter().map(|gres| gres.count).sum();
     if count == 0 {
@@ -102,14 +131,23 @@ pub fn gpu_environment(node: &NodeConfig, gres: &[GresAllocation], audience: Gpu
         environment.push(("SLURM_GPUS_ON_NODE".to_owned(), count.to_string()));
     }
     let files = device_files(node, "gpu");
-    let mut indices: Vec<u32> = gpus.iter().flat_map(|gres| gres.indices.iter().copied()).collect();
+    let mut indices: Vec<u32> = gpus
+        .iter()
+        .flat_map(|gres| gres.indices.iter().copied())
+        .collect();
     indices.sort_unstable();
     // A GPU that is only counted has no device that a program could be pointed to.
     indices.retain(|index| files.get(*index as usize).is_some_and(Option::is_some));
     if indices.is_empty() {
         return environment;
     }
-    let list = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let list = |numbers: &[u32]| {
+        numbers
+            .iter()
+            .map(u32::to_string)
+            .collect::<Vec<_>>()
+            .join(",")
+    };
     let global = list(&indices);
     let visible = match audience {
         GpuAudience::Step { relative: true, .. } => {
@@ -118,11 +156,19 @@ pub fn gpu_environment(node: &NodeConfig, gres: &[GresAllocation], audience: Gpu
         _ => global.clone(),
     };
     let name = match audience {
-        GpuAudience::Scripts | GpuAudience::Step { step: StepId::Batch, .. } => "SLURM_JOB_GPUS",
+        GpuAudience::Scripts
+        | GpuAudience::Step {
+            step: StepId::Batch,
+            ..
+        } => "SLURM_JOB_GPUS",
         GpuAudience::Step { .. } => "SLURM_STEP_GPUS",
     };
     environment.push((name.to_owned(), global));
-    environment.extend(vendor_variables(node).into_iter().map(|name| (name.to_owned(), visible.clone())));
+    environment.extend(
+        vendor_variables(node)
+            .into_iter()
+            .map(|name| (name.to_owned(), visible.clone())),
+    );
     environment
 }
 
@@ -134,13 +180,25 @@ fn vendor_variables(node: &NodeConfig) -> Vec<&'static str> {
         ("intel_gpu_env", "ZE_AFFINITY_MASK"),
         ("opencl_env", "GPU_DEVICE_ORDINAL"),
     ];
-    let flags: Vec<&str> =
-        node.gres.iter().filter(|group| group.name == "gpu").flat_map(|group| group.flags.iter().map(String::as_str)).collect();
+    let flags: Vec<&str> = node
+        .gres
+        .iter()
+        .filter(|group| group.name == "gpu")
+        .flat_map(|group| group.flags.iter().map(String::as_str))
+        .collect();
     if flags.contains(&"no_gpu_env") {
         return Vec::new();
     }
-    let chosen = VENDORS.iter().filter(|(flag, _)| flags.contains(flag)).map(|(_, name)| *name).collect::<Vec<_>>();
-    if chosen.is_empty() { VENDORS.iter().map(|(_, name)| *name).collect() } else { chosen }
+    let chosen = VENDORS
+        .iter()
+        .filter(|(flag, _)| flags.contains(flag))
+        .map(|(_, name)| *name)
+        .collect::<Vec<_>>();
+    if chosen.is_empty() {
+        VENDORS.iter().map(|(_, name)| *name).collect()
+    } else {
+        chosen
+    }
 }
 
 /// Device files of the node's GRES that are not in `gres`: what a confined step may not open.
@@ -150,8 +208,11 @@ pub fn denied_devices(node: &NodeConfig, gres: &[GresAllocation]) -> Vec<PathBuf
     names.sort_unstable();
     names.dedup();
     for name in names {
-        let granted: Vec<u32> =
-            gres.iter().filter(|gres| gres.name == name).flat_map(|gres| gres.indices.iter().copied()).collect();
+        let granted: Vec<u32> = gres
+            .iter()
+            .filter(|gres| gres.name == name)
+            .flat_map(|gres| gres.indices.iter().copied())
+            .collect();
         for (index, file) in device_files(node, name).into_iter().enumerate() {
             if let Some(file) = file
                 && !granted.iter().any(|granted| *granted as usize == index)
@@ -221,34 +282,56 @@ mod tests {
     }
 
     fn value(environment: &[(String, String)], name: &str) -> Option<String> {
-        environment.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+        environment
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.clone())
     }
 
     /// Ids are global in scripts and unconfined jobs, and count from 0 inside a confined job (pitfall 19).
     #[test]
     fn gpu_ids_are_global_or_relative() {
-        let node = node(vec![group(&["/dev/a", "/dev/b"], 2, &[]), group(&["/dev/c"], 1, &[])]);
+        let node = node(vec![
+            group(&["/dev/a", "/dev/b"], 2, &[]),
+            group(&["/dev/c"], 1, &[]),
+        ]);
         let scripts = gpu_environment(&node, &given(&[2, 1]), GpuAudience::Scripts);
         assert_eq!(value(&scripts, "SLURM_JOB_GPUS").as_deref(), Some("1,2"));
-        assert_eq!(value(&scripts, "CUDA_VISIBLE_DEVICES").as_deref(), Some("1,2"));
+        assert_eq!(
+            value(&scripts, "CUDA_VISIBLE_DEVICES").as_deref(),
+            Some("1,2")
+        );
         assert_eq!(value(&scripts, "SLURM_GPUS_ON_NODE"), None);
-        let audience = GpuAudience::Step { step: StepId::Num(0), relative: true };
+        let audience = GpuAudience::Step {
+            step: StepId::Num(0),
+            relative: true,
+        };
         let step = gpu_environment(&node, &given(&[1, 2]), audience);
         assert_eq!(value(&step, "SLURM_STEP_GPUS").as_deref(), Some("1,2"));
         assert_eq!(value(&step, "CUDA_VISIBLE_DEVICES").as_deref(), Some("0,1"));
         assert_eq!(value(&step, "ROCR_VISIBLE_DEVICES").as_deref(), Some("0,1"));
         assert_eq!(value(&step, "SLURM_GPUS_ON_NODE").as_deref(), Some("2"));
         assert_eq!(gpu_environment(&node, &[], audience), []);
-        assert_eq!(denied_devices(&node, &given(&[1])), [PathBuf::from("/dev/a"), PathBuf::from("/dev/c")]);
+        assert_eq!(
+            denied_devices(&node, &given(&[1])),
+            [PathBuf::from("/dev/a"), PathBuf::from("/dev/c")]
+        );
     }
 
     /// golden/batch-env.txt: GPUs without files are counted and name no device.
     #[test]
     fn counted_gpus_have_no_ids_and_flags_choose_the_vendor() {
-        let audience = GpuAudience::Step { step: StepId::Batch, relative: false };
+        let audience = GpuAudience::Step {
+            step: StepId::Batch,
+            relative: false,
+        };
         let counted = gpu_environment(&node(vec![group(&[], 2, &[])]), &given(&[0, 1]), audience);
         assert_eq!(counted, [("SLURM_GPUS_ON_NODE".to_owned(), "2".to_owned())]);
-        let amd = gpu_environment(&node(vec![group(&["/dev/a"], 1, &["amd_gpu_env"])]), &given(&[0]), audience);
+        let amd = gpu_environment(
+            &node(vec![group(&["/dev/a"], 1, &["amd_gpu_env"])]),
+            &given(&[0]),
+            audience,
+        );
         assert_eq!(value(&amd, "ROCR_VISIBLE_DEVICES").as_deref(), Some("0"));
         assert_eq!(value(&amd, "SLURM_JOB_GPUS").as_deref(), Some("0"));
         assert_eq!(value(&amd, "CUDA_VISIBLE_DEVICES"), None);

@@ -30,7 +30,13 @@ pub struct MachineCpu {
 pub fn machine_cpus() -> Vec<MachineCpu> {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let read = |number: u32, name: &str| -> Option<u32> {
-        fs::read_to_string(format!("/sys/devices/system/cpu/cpu{number}/topology/{name}")).ok()?.trim().parse().ok()
+        fs::read_to_string(format!(
+            "/sys/devices/system/cpu/cpu{number}/topology/{name}"
+        ))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
     };
     let mut cpus: Vec<MachineCpu> = parse_cpu_list(&online)
         .into_iter()
@@ -41,8 +47,15 @@ pub fn machine_cpus() -> Vec<MachineCpu> {
         })
         .collect();
     if cpus.is_empty() {
-        let count = std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
-        cpus = (0..count).map(|number| MachineCpu { socket: 0, core: number, number }).collect();
+        let count = std::thread::available_parallelism()
+            .map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));
+        cpus = (0..count)
+            .map(|number| MachineCpu {
+                socket: 0,
+                core: number,
+                number,
+            })
+            .collect();
     }
     cpus.sort_unstable();
     cpus
@@ -62,13 +75,17 @@ fn parse_cpu_list(text: &str) -> Vec<u32> {
 
 /// A field of `/proc/meminfo` in MiB.
 fn meminfo_mib(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? / 1024)
 }
 
 /// Short host name.
 pub fn short_hostname() -> String {
-    let name = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = nix::unistd::gethostname()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     name.split('.').next().unwrap_or_default().to_owned()
 }
 
@@ -84,7 +101,10 @@ pub fn detect(tmp_fs: &str, agent_start_time: UnixSeconds) -> NodeHardware {
     let text = |value: &std::ffi::OsStr| value.to_string_lossy().into_owned();
     let boot_time = fs::read_to_string("/proc/stat")
         .ok()
-        .and_then(|stat| stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok()))
+        .and_then(|stat| {
+            stat.lines()
+                .find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())
+        })
         .unwrap_or(0);
     NodeHardware {
         cpus: threads,
@@ -97,10 +117,20 @@ pub fn detect(tmp_fs: &str, agent_start_time: UnixSeconds) -> NodeHardware {
             .map(|disk| disk.blocks() * disk.fragment_size() / (1024 * 1024))
             .unwrap_or(0),
         gres: Vec::new(),
-        arch: system.as_ref().map(|system| text(system.machine())).unwrap_or_default(),
+        arch: system
+            .as_ref()
+            .map(|system| text(system.machine()))
+            .unwrap_or_default(),
         os: system
             .as_ref()
-            .map(|system| format!("{} {} {}", text(system.sysname()), text(system.release()), text(system.version())))
+            .map(|system| {
+                format!(
+                    "{} {} {}",
+                    text(system.sysname()),
+                    text(system.release()),
+                    text(system.version())
+                )
+            })
             .unwrap_or_default(),
         hostname: short_hostname(),
         boot_time: UnixSeconds(boot_time),
@@ -111,7 +141,11 @@ pub fn detect(tmp_fs: &str, agent_start_time: UnixSeconds) -> NodeHardware {
 
 /// What is registered: what was found, or with `config_overrides` what the node's line says.
 pub fn registered(found: NodeHardware, node: &NodeConfig, config_overrides: bool) -> NodeHardware {
-    let gres = if config_overrides { gres::configured_counts(node) } else { gres::found_counts(node) };
+    let gres = if config_overrides {
+        gres::configured_counts(node)
+    } else {
+        gres::found_counts(node)
+    };
     if !config_overrides {
         return NodeHardware { gres, ..found };
     }
@@ -131,8 +165,14 @@ pub fn registered(found: NodeHardware, node: &NodeConfig, config_overrides: bool
 /// Applies `--conf "CPUs=4 RealMemory=8000"` to what was found.
 pub fn override_values(hardware: &mut NodeHardware, text: &str) -> Result<(), String> {
     for item in text.split_whitespace() {
-        let (key, value) = item.split_once('=').ok_or_else(|| format!("`{item}` in --conf is not KEY=VALUE"))?;
-        let number = || value.parse::<u64>().map_err(|_| format!("`{value}` of {key} in --conf is not a number"));
+        let (key, value) = item
+            .split_once('=')
+            .ok_or_else(|| format!("`{item}` in --conf is not KEY=VALUE"))?;
+        let number = || {
+            value
+                .parse::<u64>()
+                .map_err(|_| format!("`{value}` of {key} in --conf is not a number"))
+        };
         let small = || number().map(|number| u32::try_from(number).unwrap_or(u32::MAX));
         match key.to_ascii_lowercase().as_str() {
             "cpus" | "procs" => hardware.cpus = small()?,
@@ -160,7 +200,11 @@ pub fn load() -> NodeLoad {
 }
 
 fn parse_load(loadavg: &str) -> u32 {
-    let (whole, part) = loadavg.split_whitespace().next().and_then(|load| load.split_once('.')).unwrap_or(("0", "0"));
+    let (whole, part) = loadavg
+        .split_whitespace()
+        .next()
+        .and_then(|load| load.split_once('.'))
+        .unwrap_or(("0", "0"));
     whole.parse::<u32>().unwrap_or(0) * 100 + part.parse::<u32>().unwrap_or(0).min(99)
 }
 
@@ -179,9 +223,17 @@ pub fn hardware_lines(hardware: &NodeHardware, gres: &[GresAllocation]) -> Strin
     if !gres.is_empty() {
         line.push_str(&format!(" Gres={}", gres::text(gres)));
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs());
     let up = now.saturating_sub(hardware.boot_time.0.unsigned_abs());
-    format!("{line}\nUpTime={}-{:02}:{:02}:{:02}\n", up / 86400, up / 3600 % 24, up / 60 % 60, up % 60)
+    format!(
+        "{line}\nUpTime={}-{:02}:{:02}:{:02}\n",
+        up / 86400,
+        up / 3600 % 24,
+        up / 60 % 60,
+        up % 60
+    )
 }
 
 #[cfg(test)]
@@ -224,7 +276,10 @@ mod tests {
     /// `--conf` says what a node without a line has.
     #[test]
     fn conf_overrides_single_values() {
-        let mut hardware = NodeHardware { cpus: 2, ..NodeHardware::default() };
+        let mut hardware = NodeHardware {
+            cpus: 2,
+            ..NodeHardware::default()
+        };
         override_values(&mut hardware, "CPUs=8 realmemory=900 Feature=x").expect("values");
         assert_eq!((hardware.cpus, hardware.real_memory), (8, MemoryMib(900)));
         assert!(override_values(&mut hardware, "CPUs=many").is_err());
@@ -235,7 +290,9 @@ mod tests {
     fn this_machine_is_seen() {
         let hardware = detect("/tmp", UnixSeconds(5));
         assert!(hardware.cpus >= 1 && hardware.sockets >= 1 && hardware.cores_per_socket >= 1);
-        assert!(hardware.real_memory.0 > 0 && hardware.tmp_disk_mib > 0 && hardware.boot_time.0 > 0);
+        assert!(
+            hardware.real_memory.0 > 0 && hardware.tmp_disk_mib > 0 && hardware.boot_time.0 > 0
+        );
         assert_eq!(machine_cpus().len(), hardware.cpus as usize);
     }
 }

@@ -23,7 +23,10 @@ pub fn kill_step(node: &str, step: LiveStep) -> usize {
     ];
     let mut found = 0;
     for round in 0..ROUNDS_MAX {
-        let members: Vec<u32> = all_processes().into_iter().filter(|pid| carries(*pid, &marks)).collect();
+        let members: Vec<u32> = all_processes()
+            .into_iter()
+            .filter(|pid| carries(*pid, &marks))
+            .collect();
         if members.is_empty() {
             break;
         }
@@ -44,7 +47,11 @@ fn carries(pid: u32, marks: &[String]) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else {
         return false;
     };
-    marks.iter().all(|mark| environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes()))
+    marks.iter().all(|mark| {
+        environment
+            .split(|byte| *byte == 0)
+            .any(|entry| entry == mark.as_bytes())
+    })
 }
 
 #[cfg(test)]
@@ -71,10 +78,19 @@ mod tests {
         let mut victim = start("-5", "n1");
         let mut others = [start("0", "n1"), start("-5", "n2")];
         // The environment appears with exec.
-        while fs::read(format!("/proc/{}/cmdline", victim.id())).is_ok_and(|line| !line.starts_with(b"sleep")) {}
-        let step = LiveStep { job_id: JobId(job), attempt: 0, step_id: StepId::Batch };
+        while fs::read(format!("/proc/{}/cmdline", victim.id()))
+            .is_ok_and(|line| !line.starts_with(b"sleep"))
+        {}
+        let step = LiveStep {
+            job_id: JobId(job),
+            attempt: 0,
+            step_id: StepId::Batch,
+        };
         assert_eq!(kill_step("n1", step), 1);
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&victim.wait().expect("wait")), Some(9));
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&victim.wait().expect("wait")),
+            Some(9)
+        );
         for other in &mut others {
             assert!(other.try_wait().expect("wait").is_none());
             other.kill().expect("kill");

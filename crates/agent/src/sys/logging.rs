@@ -20,7 +20,9 @@ pub struct LogSink {
 impl LogSink {
     fn open(path: Option<&Path>) -> io::Result<Self> {
         let open = |path: &Path| OpenOptions::new().append(true).create(true).open(path);
-        let file = path.map(|path| Ok::<_, io::Error>((path.to_path_buf(), Arc::new(Mutex::new(open(path)?))))).transpose()?;
+        let file = path
+            .map(|path| Ok::<_, io::Error>((path.to_path_buf(), Arc::new(Mutex::new(open(path)?)))))
+            .transpose()?;
         Ok(Self { file })
     }
 
@@ -40,7 +42,10 @@ impl LogSink {
 impl Write for LogSink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match &self.file {
-            Some((_, file)) => file.lock().unwrap_or_else(PoisonError::into_inner).write(line),
+            Some((_, file)) => file
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .write(line),
             None => io::stderr().write(line),
         }
     }
@@ -87,7 +92,8 @@ pub fn init(level: LevelFilter, file: Option<&Path>) -> io::Result<LogSink> {
         // The transport's own chatter is of use only at the last level.
         .add_directive(quiet("h2", level))
         .add_directive(quiet("hyper", level))
-        .add_directive(quiet("tower", level));
+        .add_directive(quiet("tower", level))
+        .add_directive(quiet("tonic", level));
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
@@ -98,6 +104,12 @@ pub fn init(level: LevelFilter, file: Option<&Path>) -> io::Result<LogSink> {
 }
 
 fn quiet(target: &str, level: LevelFilter) -> tracing_subscriber::filter::Directive {
-    let level = if level >= LevelFilter::TRACE { "debug" } else { "warn" };
-    format!("{target}={level}").parse().unwrap_or_else(|_| LevelFilter::WARN.into())
+    let level = if level >= LevelFilter::TRACE {
+        "info"
+    } else {
+        "warn"
+    };
+    format!("{target}={level}")
+        .parse()
+        .unwrap_or_else(|_| LevelFilter::WARN.into())
 }

@@ -64,7 +64,10 @@ pub fn resolve(scripts: &[NodeScript], text_folder: &Path) -> Result<Vec<PathBuf
         match script {
             NodeScript::Text { name, .. } => files.push(text_folder.join(name)),
             NodeScript::Path(pattern) if pattern.contains(['*', '?', '[']) => {
-                let start = |reason: String| ScriptError::Start { script: pattern.clone(), reason };
+                let start = |reason: String| ScriptError::Start {
+                    script: pattern.clone(),
+                    reason,
+                };
                 let mut matches: Vec<PathBuf> = glob::glob(pattern)
                     .map_err(|error| start(error.to_string()))?
                     .filter_map(Result::ok)
@@ -83,14 +86,25 @@ pub fn resolve(scripts: &[NodeScript], text_folder: &Path) -> Result<Vec<PathBuf
 ///
 /// # Errors
 /// The file system's.
-pub fn write_texts<'a>(scripts: impl IntoIterator<Item = &'a NodeScript>, folder: &Path) -> io::Result<()> {
+pub fn write_texts<'a>(
+    scripts: impl IntoIterator<Item = &'a NodeScript>,
+    folder: &Path,
+) -> io::Result<()> {
     for script in scripts {
         let NodeScript::Text { name, text } = script else {
             continue;
         };
         // A name from the configuration stays inside the folder.
-        if Path::new(name).components().any(|part| !matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir)) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("script name `{name}` leaves its folder")));
+        if Path::new(name).components().any(|part| {
+            !matches!(
+                part,
+                std::path::Component::Normal(_) | std::path::Component::CurDir
+            )
+        }) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("script name `{name}` leaves its folder"),
+            ));
         }
         let path = folder.join(name);
         if let Some(parent) = path.parent() {
@@ -126,15 +140,22 @@ pub async fn run_all(
 ///
 /// # Errors
 /// See [`ScriptError`].
-pub async fn run(file: &Path, environment: &[(String, String)], limit: Option<Duration>) -> Result<(), ScriptError> {
+pub async fn run(
+    file: &Path,
+    environment: &[(String, String)],
+    limit: Option<Duration>,
+) -> Result<(), ScriptError> {
     let script = file.display().to_string();
     let start = |error: &io::Error| ScriptError::Start {
         script: script.clone(),
         reason: sluice_stepd::files::os_text(error),
     };
     let (reader, writer) = io::pipe().map_err(|error| start(&error))?;
-    let mut output = tokio::net::unix::pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).map_err(|error| start(&error))?;
-    let mut child = spawn(file, environment, writer).await.map_err(|error| start(&error))?;
+    let mut output = tokio::net::unix::pipe::Receiver::from_owned_fd(OwnedFd::from(reader))
+        .map_err(|error| start(&error))?;
+    let mut child = spawn(file, environment, writer)
+        .await
+        .map_err(|error| start(&error))?;
     let group = child.id();
     let mut tail = Vec::new();
     let ended = async {
@@ -155,7 +176,10 @@ pub async fn run(file: &Path, environment: &[(String, String)], limit: Option<Du
             Ok(status) => status,
             Err(_) => {
                 if let Some(group) = group.and_then(|group| i32::try_from(group).ok()) {
-                    let _ = nix::sys::signal::killpg(nix::unistd::Pid::from_raw(group), nix::sys::signal::Signal::SIGKILL);
+                    let _ = nix::sys::signal::killpg(
+                        nix::unistd::Pid::from_raw(group),
+                        nix::sys::signal::Signal::SIGKILL,
+                    );
                 }
                 let _ = child.wait().await;
                 return Err(ScriptError::Timeout { script, limit });
@@ -172,10 +196,18 @@ pub async fn run(file: &Path, environment: &[(String, String)], limit: Option<Du
     if status.success() {
         return Ok(());
     }
-    Err(ScriptError::Status { script, status: status_text(status), line: last_line(&tail) })
+    Err(ScriptError::Status {
+        script,
+        status: status_text(status),
+        line: last_line(&tail),
+    })
 }
 
-async fn spawn(file: &Path, environment: &[(String, String)], output: io::PipeWriter) -> io::Result<tokio::process::Child> {
+async fn spawn(
+    file: &Path,
+    environment: &[(String, String)],
+    output: io::PipeWriter,
+) -> io::Result<tokio::process::Child> {
     let mut command = Command::new(file);
     command
         .env_clear()
@@ -190,7 +222,9 @@ async fn spawn(file: &Path, environment: &[(String, String)], output: io::PipeWr
     loop {
         match command.spawn() {
             // Another thread's fork holds a copy of the descriptor with which the file was just written.
-            Err(error) if error.raw_os_error() == Some(nix::libc::ETXTBSY) && retries < BUSY_RETRIES => {
+            Err(error)
+                if error.raw_os_error() == Some(nix::libc::ETXTBSY) && retries < BUSY_RETRIES =>
+            {
                 retries += 1;
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
@@ -208,8 +242,16 @@ fn keep_tail(tail: &mut Vec<u8>, bytes: &[u8]) {
 
 fn last_line(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().filter(|letter| !letter.is_control()).take(LINE_BYTES_MAX).collect()
+    let line = text
+        .lines()
+        .rev()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or_default();
+    line.chars()
+        .filter(|letter| !letter.is_control())
+        .take(LINE_BYTES_MAX)
+        .collect()
 }
 
 fn status_text(status: ExitStatus) -> String {
@@ -234,7 +276,10 @@ mod tests {
         }
 
         fn add(&self, name: &str, body: &str) -> PathBuf {
-            let script = NodeScript::Text { name: name.to_owned(), text: format!("#!/bin/sh\n{body}\n") };
+            let script = NodeScript::Text {
+                name: name.to_owned(),
+                text: format!("#!/bin/sh\n{body}\n"),
+            };
             write_texts([&script], self.0.path()).expect("script");
             self.0.path().join(name)
         }
@@ -244,13 +289,22 @@ mod tests {
     #[tokio::test]
     async fn failure_carries_the_last_line() {
         let scripts = Scripts::new();
-        let failing = scripts.add("a/failing", "echo checking; echo 'no disk' >&2; echo; exit 3");
+        let failing = scripts.add(
+            "a/failing",
+            "echo checking; echo 'no disk' >&2; echo; exit 3",
+        );
         let error = run(&failing, &[], None).await.expect_err("fails");
         assert_eq!(error.to_string(), "no disk");
         let silent = scripts.add("silent", "exit 4");
-        let error = run(&silent, &[], None).await.expect_err("fails").to_string();
+        let error = run(&silent, &[], None)
+            .await
+            .expect_err("fails")
+            .to_string();
         assert!(error.ends_with("/silent exited with status 4"), "{error}");
-        let error = run(Path::new("/nosuch/prolog"), &[], None).await.expect_err("fails").to_string();
+        let error = run(Path::new("/nosuch/prolog"), &[], None)
+            .await
+            .expect_err("fails")
+            .to_string();
         assert_eq!(error, "/nosuch/prolog: No such file or directory");
     }
 
@@ -259,9 +313,24 @@ mod tests {
     async fn environment_is_exactly_what_is_given() {
         let scripts = Scripts::new();
         let out = scripts.0.path().join("out");
-        let script = scripts.add("env", &format!("env | grep -v -e ^PWD= -e ^SHLVL= -e ^_= -e ^OLDPWD= | sort >{}", out.display()));
-        run(&script, &[("SLURM_JOB_ID".to_owned(), "7".to_owned())], None).await.expect("runs");
-        assert_eq!(std::fs::read_to_string(out).expect("out"), format!("PATH={SCRIPT_PATH}\nSLURM_JOB_ID=7\n"));
+        let script = scripts.add(
+            "env",
+            &format!(
+                "env | grep -v -e ^PWD= -e ^SHLVL= -e ^_= -e ^OLDPWD= | sort >{}",
+                out.display()
+            ),
+        );
+        run(
+            &script,
+            &[("SLURM_JOB_ID".to_owned(), "7".to_owned())],
+            None,
+        )
+        .await
+        .expect("runs");
+        assert_eq!(
+            std::fs::read_to_string(out).expect("out"),
+            format!("PATH={SCRIPT_PATH}\nSLURM_JOB_ID=7\n")
+        );
     }
 
     /// A hanging script and what it started are killed at the limit.
@@ -269,12 +338,21 @@ mod tests {
     async fn timeout_kills_the_group() {
         let scripts = Scripts::new();
         let pid_file = scripts.0.path().join("pid");
-        let script = scripts.add("hang", &format!("sleep 300 & echo $! >{}; wait", pid_file.display()));
+        let script = scripts.add(
+            "hang",
+            &format!("sleep 300 & echo $! >{}; wait", pid_file.display()),
+        );
         let begin = Instant::now();
-        let error = run(&script, &[], Some(Duration::from_millis(300))).await.expect_err("times out");
+        let error = run(&script, &[], Some(Duration::from_millis(300)))
+            .await
+            .expect_err("times out");
         assert!(matches!(error, ScriptError::Timeout { .. }));
         assert!(begin.elapsed() < Duration::from_secs(10));
-        let pid: u32 = std::fs::read_to_string(pid_file).expect("pid").trim().parse().expect("number");
+        let pid: u32 = std::fs::read_to_string(pid_file)
+            .expect("pid")
+            .trim()
+            .parse()
+            .expect("number");
         while sluice_stepd::tree::stat(pid).is_some_and(|stat| !stat.zombie) {
             assert!(begin.elapsed() < Duration::from_secs(10), "sleep survived");
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -297,17 +375,40 @@ mod tests {
         let scripts = Scripts::new();
         let out = scripts.0.path().join("out");
         for name in ["p/10-a", "p/90-z", "p/50-m"] {
-            let end = if name.contains("50") { "exit 1" } else { "exit 0" };
+            let end = if name.contains("50") {
+                "exit 1"
+            } else {
+                "exit 0"
+            };
             scripts.add(name, &format!("echo {name} >>{}; {end}", out.display()));
         }
         let pattern = NodeScript::Path(scripts.0.path().join("p/*").to_string_lossy().into_owned());
-        let text = NodeScript::Text { name: "p/10-a".to_owned(), text: String::new() };
+        let text = NodeScript::Text {
+            name: "p/10-a".to_owned(),
+            text: String::new(),
+        };
         let files = resolve(&[pattern, text], scripts.0.path()).expect("files");
-        let names: Vec<_> = files.iter().map(|path| path.file_name().expect("name").to_string_lossy().into_owned()).collect();
+        let names: Vec<_> = files
+            .iter()
+            .map(|path| {
+                path.file_name()
+                    .expect("name")
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect();
         assert_eq!(names, ["90-z", "50-m", "10-a", "10-a"]);
-        run_all(&files, &[], None).await.expect_err("the second fails");
-        assert_eq!(std::fs::read_to_string(out).expect("out"), "p/90-z\np/50-m\n");
-        let escaping = NodeScript::Text { name: "../x".to_owned(), text: String::new() };
+        run_all(&files, &[], None)
+            .await
+            .expect_err("the second fails");
+        assert_eq!(
+            std::fs::read_to_string(out).expect("out"),
+            "p/90-z\np/50-m\n"
+        );
+        let escaping = NodeScript::Text {
+            name: "../x".to_owned(),
+            text: String::new(),
+        };
         assert!(write_texts([&escaping], scripts.0.path()).is_err());
     }
 }

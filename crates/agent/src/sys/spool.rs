@@ -62,7 +62,10 @@ impl Spool {
                             fs::remove_file(report.path())?;
                         }
                     }
-                } else if name.strip_prefix("job").is_some_and(|id| id.parse::<u32>().is_ok()) {
+                } else if name
+                    .strip_prefix("job")
+                    .is_some_and(|id| id.parse::<u32>().is_ok())
+                {
                     fs::remove_dir_all(entry.path())?;
                 }
             }
@@ -76,7 +79,9 @@ impl Spool {
         if !reports.is_dir() {
             fs::DirBuilder::new().mode(0o700).create(&reports)?;
         }
-        Ok(Self { root: root.to_path_buf() })
+        Ok(Self {
+            root: root.to_path_buf(),
+        })
     }
 
     /// The directory.
@@ -104,7 +109,11 @@ impl Spool {
             fs::DirBuilder::new()
                 .mode(0o755)
                 .create(&folder)
-                .map_err(|source| SpecError::File { action: "make", path: folder.clone(), source })?;
+                .map_err(|source| SpecError::File {
+                    action: "make",
+                    path: folder.clone(),
+                    source,
+                })?;
         }
         spec::store(&folder.join(JOB_FILE), record)
     }
@@ -123,13 +132,24 @@ impl Spool {
     ///
     /// # Errors
     /// The file system's.
-    pub fn prepare_step(&self, step: LiveStep, specification: &StepSpec) -> Result<PathBuf, SpecError> {
+    pub fn prepare_step(
+        &self,
+        step: LiveStep,
+        specification: &StepSpec,
+    ) -> Result<PathBuf, SpecError> {
         let folder = self.step(step);
-        let failed = |source| SpecError::File { action: "make", path: folder.clone(), source };
+        let failed = |source| SpecError::File {
+            action: "make",
+            path: folder.clone(),
+            source,
+        };
         match fs::DirBuilder::new().mode(0o700).create(&folder) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 fs::remove_dir_all(&folder).map_err(failed)?;
-                fs::DirBuilder::new().mode(0o700).create(&folder).map_err(failed)?;
+                fs::DirBuilder::new()
+                    .mode(0o700)
+                    .create(&folder)
+                    .map_err(failed)?;
             }
             result => result.map_err(failed)?,
         }
@@ -156,7 +176,10 @@ impl Spool {
         };
         for entry in entries.filter_map(Result::ok) {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let Some(id) = name.strip_prefix("job").and_then(|id| id.parse::<u32>().ok()) else {
+            let Some(id) = name
+                .strip_prefix("job")
+                .and_then(|id| id.parse::<u32>().ok())
+            else {
                 continue;
             };
             match spec::load::<JobRecord>(&entry.path().join(JOB_FILE)) {
@@ -179,16 +202,30 @@ impl Spool {
     fn find_steps(&self, record: &JobRecord) -> Vec<RecoveredStep> {
         let folder = job_dir(&self.root, record.info.job_id);
         let mut steps = Vec::new();
-        for entry in fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok) {
+        for entry in fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok)
+        {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let Some(step_id) = name.strip_prefix("step_").and_then(|step| step.parse::<StepId>().ok()) else {
+            let Some(step_id) = name
+                .strip_prefix("step_")
+                .and_then(|step| step.parse::<StepId>().ok())
+            else {
                 continue;
             };
-            let attempt = spec::load::<StepSpec>(&entry.path().join(spec::SPEC_FILE)).ok().flatten().map(|spec| spec.launch.attempt);
+            let attempt = spec::load::<StepSpec>(&entry.path().join(spec::SPEC_FILE))
+                .ok()
+                .flatten()
+                .map(|spec| spec.launch.attempt);
             if attempt != Some(record.info.attempt) {
                 continue;
             }
-            let found = if entry.path().join(REPORTED_FILE).exists() { FoundStep::Reported } else { FoundStep::Unfinished };
+            let found = if entry.path().join(REPORTED_FILE).exists() {
+                FoundStep::Reported
+            } else {
+                FoundStep::Unfinished
+            };
             steps.push(RecoveredStep { step_id, found });
         }
         steps
@@ -214,7 +251,10 @@ impl Outbox {
         let mut waiting = BTreeMap::new();
         for entry in fs::read_dir(&folder)?.filter_map(Result::ok) {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let Some(number) = name.strip_suffix(".msgpack").and_then(|number| number.parse::<u64>().ok()) else {
+            let Some(number) = name
+                .strip_suffix(".msgpack")
+                .and_then(|number| number.parse::<u64>().ok())
+            else {
                 continue;
             };
             match spec::load(&entry.path()) {
@@ -225,10 +265,17 @@ impl Outbox {
                 Err(error) => warn!("a report is lost: {error}"),
             }
         }
-        let used = fs::read_to_string(folder.join(NEXT_FILE)).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        let used = fs::read_to_string(folder.join(NEXT_FILE))
+            .ok()
+            .and_then(|text| text.trim().parse::<u64>().ok());
         let after_last = waiting.keys().next_back().map_or(1, |last| last + 1);
         let next = used.unwrap_or(1).max(after_last);
-        let mut outbox = Self { folder, waiting, next, reserved: next };
+        let mut outbox = Self {
+            folder,
+            waiting,
+            next,
+            reserved: next,
+        };
         outbox.reserve()?;
         Ok(outbox)
     }
@@ -270,7 +317,9 @@ impl Outbox {
 
     /// Everything that waits, oldest first.
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &AgentReport)> {
-        self.waiting.iter().map(|(number, report)| (*number, report))
+        self.waiting
+            .iter()
+            .map(|(number, report)| (*number, report))
     }
 
     fn path(&self, number: u64) -> PathBuf {
@@ -283,7 +332,9 @@ mod tests {
     use super::*;
 
     fn drain(reason: &str) -> AgentReport {
-        AgentReport::Drain { reason: reason.to_owned() }
+        AgentReport::Drain {
+            reason: reason.to_owned(),
+        }
     }
 
     /// Reports survive a restart until they are acknowledged, and a number is never used for another report.
@@ -298,7 +349,10 @@ mod tests {
         assert_eq!(outbox.acknowledge(first), None);
         drop(outbox);
         let mut outbox = Outbox::open(&spool).expect("outbox");
-        assert_eq!(outbox.waiting().collect::<Vec<_>>(), [(second, &drain("b"))]);
+        assert_eq!(
+            outbox.waiting().collect::<Vec<_>>(),
+            [(second, &drain("b"))]
+        );
         outbox.acknowledge(second);
         drop(outbox);
         let mut outbox = Outbox::open(&spool).expect("outbox");
@@ -307,6 +361,9 @@ mod tests {
         Spool::open(folder.path(), true).expect("clean spool");
         let mut outbox = Outbox::open(&spool).expect("outbox");
         assert_eq!(outbox.waiting().count(), 0);
-        assert!(outbox.push(drain("d")) > second + 1, "numbers grow also over a clean start");
+        assert!(
+            outbox.push(drain("d")) > second + 1,
+            "numbers grow also over a clean start"
+        );
     }
 }

@@ -53,8 +53,18 @@ pub struct StepRunner {
 
 impl StepRunner {
     /// `program` is the path of `stepd`.
-    pub fn new(program: PathBuf, spool: Spool, node: String, events: mpsc::UnboundedSender<StepEvent>) -> Self {
-        Self { program, spool, node, events }
+    pub fn new(
+        program: PathBuf,
+        spool: Spool,
+        node: String,
+        events: mpsc::UnboundedSender<StepEvent>,
+    ) -> Self {
+        Self {
+            program,
+            spool,
+            node,
+            events,
+        }
     }
 
     /// Starts a step.
@@ -62,7 +72,11 @@ impl StepRunner {
         let runner = self.clone();
         tokio::spawn(async move {
             let launch = &specification.launch;
-            let step = LiveStep { job_id: launch.job_id, attempt: launch.attempt, step_id: launch.step_id };
+            let step = LiveStep {
+                job_id: launch.job_id,
+                attempt: launch.attempt,
+                step_id: launch.step_id,
+            };
             let ranks = launch.task_ids.clone();
             let spawned = {
                 let runner = runner.clone();
@@ -74,7 +88,11 @@ impl StepRunner {
                 Err(error) => error.to_string(),
             };
             warn!(job = %step.job_id, step = %step.step_id, "step cannot be started: {error}");
-            runner.tell(StepEvent::Exited(lost_exit(step, &ranks, format!("cannot start the step daemon: {error}"))));
+            runner.tell(StepEvent::Exited(lost_exit(
+                step,
+                &ranks,
+                format!("cannot start the step daemon: {error}"),
+            )));
         });
     }
 
@@ -90,7 +108,9 @@ impl StepRunner {
                     && stream.write_all(&ping).await.is_ok()
                 {
                     let mut decoder = Decoder::default();
-                    if let Some(ControlReply::Pong { pids }) = read_one(&mut stream, &mut decoder).await {
+                    if let Some(ControlReply::Pong { pids }) =
+                        read_one(&mut stream, &mut decoder).await
+                    {
                         runner.tell(StepEvent::Ready { step, pids });
                     }
                 }
@@ -103,11 +123,21 @@ impl StepRunner {
     }
 
     fn spawn(&self, step: LiveStep, specification: &StepSpec) -> io::Result<Child> {
-        let folder = self.spool.prepare_step(step, specification).map_err(io::Error::other)?;
+        let folder = self
+            .spool
+            .prepare_step(step, specification)
+            .map_err(io::Error::other)?;
         let log = std::fs::File::create(folder.join(LOG_FILE))?;
         let mut command = Command::new(&self.program);
         // The daemon starts its own session; nothing of the agent's environment is meant for jobs.
-        command.arg("--dir").arg(&folder).env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        command
+            .arg("--dir")
+            .arg(&folder)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log);
         command.spawn()
     }
 
@@ -119,8 +149,12 @@ impl StepRunner {
             }
         }
         match child.wait().await {
-            Ok(status) => debug!(job = %step.job_id, step = %step.step_id, "step daemon ended: {status}"),
-            Err(error) => warn!(job = %step.job_id, step = %step.step_id, "waiting for the step daemon: {error}"),
+            Ok(status) => {
+                debug!(job = %step.job_id, step = %step.step_id, "step daemon ended: {status}")
+            }
+            Err(error) => {
+                warn!(job = %step.job_id, step = %step.step_id, "waiting for the step daemon: {error}")
+            }
         }
         self.conclude(step).await;
     }
@@ -138,9 +172,15 @@ impl StepRunner {
 
     async fn vanished(&self, step: LiveStep, folder: &Path, why: &str) -> StepExit {
         let node = self.node.clone();
-        let killed = tokio::task::spawn_blocking(move || leftovers::kill_step(&node, step)).await.unwrap_or(0);
+        let killed = tokio::task::spawn_blocking(move || leftovers::kill_step(&node, step))
+            .await
+            .unwrap_or(0);
         let log = std::fs::read_to_string(folder.join(LOG_FILE)).unwrap_or_default();
-        let last = log.lines().next_back().map(|line| format!("; its last words: {line}")).unwrap_or_default();
+        let last = log
+            .lines()
+            .next_back()
+            .map(|line| format!("; its last words: {line}"))
+            .unwrap_or_default();
         warn!(job = %step.job_id, step = %step.step_id, "stepd died: {why}{last}; {killed} of its processes were killed");
         let ranks = spec::load::<StepSpec>(&folder.join(SPEC_FILE))
             .ok()
@@ -157,12 +197,17 @@ impl StepRunner {
 }
 
 fn lost_exit(step: LiveStep, ranks: &[u32], text: String) -> StepExit {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs());
     StepExit {
         job_id: step.job_id,
         attempt: step.attempt,
         step_id: step.step_id,
-        tasks: ranks.iter().map(|rank| (*rank, WaitStatus::signaled(SIGKILL))).collect(),
+        tasks: ranks
+            .iter()
+            .map(|rank| (*rank, WaitStatus::signaled(SIGKILL)))
+            .collect(),
         launch_error: Some(text),
         usage: StepUsage::default(),
         end_time: UnixSeconds(i64::try_from(now).unwrap_or(i64::MAX)),
@@ -194,15 +239,25 @@ async fn connect_within(folder: &Path, limit: Duration) -> Option<UnixStream> {
         match UnixStream::connect(path).await {
             Ok(stream) => return Some(stream),
             // An old folder without a listener has no daemon; a new one may still be starting.
-            Err(_) if folder.join(EXIT_FILE).exists() || Instant::now() > deadline || !is_young(folder) => return None,
+            Err(_)
+                if folder.join(EXIT_FILE).exists()
+                    || Instant::now() > deadline
+                    || !is_young(folder) =>
+            {
+                return None;
+            }
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
     }
 }
 
 fn is_young(folder: &Path) -> bool {
-    let changed = std::fs::metadata(folder.join(SPEC_FILE)).and_then(|metadata| metadata.modified());
-    changed.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < Duration::from_secs(30)))
+    let changed =
+        std::fs::metadata(folder.join(SPEC_FILE)).and_then(|metadata| metadata.modified());
+    changed.is_ok_and(|time| {
+        time.elapsed()
+            .is_ok_and(|age| age < Duration::from_secs(30))
+    })
 }
 
 /// Requests to step daemons, in order for each step.
@@ -215,7 +270,10 @@ pub struct ControlQueues {
 impl ControlQueues {
     /// Empty.
     pub fn new(spool: Spool) -> Self {
-        Self { spool, queues: HashMap::new() }
+        Self {
+            spool,
+            queues: HashMap::new(),
+        }
     }
 
     /// Sends a request after those already queued for the step.
@@ -233,11 +291,16 @@ impl ControlQueues {
 
     /// Drops the queue of an ended step.
     pub fn forget(&mut self, step: LiveStep) {
-        self.queues.remove(&(step.job_id.0, step.attempt, step.step_id.number()));
+        self.queues
+            .remove(&(step.job_id.0, step.attempt, step.step_id.number()));
     }
 }
 
-async fn serve_queue(step: LiveStep, folder: PathBuf, mut requests: mpsc::UnboundedReceiver<ControlRequest>) {
+async fn serve_queue(
+    step: LiveStep,
+    folder: PathBuf,
+    mut requests: mpsc::UnboundedReceiver<ControlRequest>,
+) {
     while let Some(request) = requests.recv().await {
         let Some(mut stream) = connect_within(&folder, START_MAX).await else {
             debug!(job = %step.job_id, step = %step.step_id, "no step daemon for {request:?}");
@@ -251,9 +314,13 @@ async fn serve_queue(step: LiveStep, folder: PathBuf, mut requests: mpsc::Unboun
             read_one::<ControlReply>(&mut stream, &mut Decoder::default()).await
         };
         match tokio::time::timeout(control::REPLY_TIMEOUT, exchange).await {
-            Ok(Some(ControlReply::Refused { text })) => warn!(job = %step.job_id, step = %step.step_id, "{request:?}: {text}"),
+            Ok(Some(ControlReply::Refused { text })) => {
+                warn!(job = %step.job_id, step = %step.step_id, "{request:?}: {text}")
+            }
             Ok(_) => {}
-            Err(_) => warn!(job = %step.job_id, step = %step.step_id, "the step daemon does not answer {request:?}"),
+            Err(_) => {
+                warn!(job = %step.job_id, step = %step.step_id, "the step daemon does not answer {request:?}")
+            }
         }
     }
 }

@@ -72,7 +72,12 @@ impl ClusterKey {
                     return Ok(Self(EncodingKey::from_secret(&bytes)?));
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(source) => return Err(TokenError::Read { path: path.clone(), source }),
+                Err(source) => {
+                    return Err(TokenError::Read {
+                        path: path.clone(),
+                        source,
+                    });
+                }
             }
         }
         Err(TokenError::NoKey(candidates.to_vec()))
@@ -96,24 +101,54 @@ impl ClusterKey {
         self.sign(name, uid, None, USER_LIFESPAN_SECS)
     }
 
-    fn sign(&self, sun: &str, uid: u32, agent: Option<&str>, lifespan_secs: u64) -> Result<String, TokenError> {
-        let iat = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let claims = Claims { sun, uid, iat, exp: iat + lifespan_secs, agent };
-        Ok(jsonwebtoken::encode(&Header::new(Algorithm::HS256), &claims, &self.0)?)
+    fn sign(
+        &self,
+        sun: &str,
+        uid: u32,
+        agent: Option<&str>,
+        lifespan_secs: u64,
+    ) -> Result<String, TokenError> {
+        let iat = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_secs());
+        let claims = Claims {
+            sun,
+            uid,
+            iat,
+            exp: iat + lifespan_secs,
+            agent,
+        };
+        Ok(jsonwebtoken::encode(
+            &Header::new(Algorithm::HS256),
+            &claims,
+            &self.0,
+        )?)
     }
 }
 
 fn check_mode(path: &Path) -> Result<(), TokenError> {
-    let mode = fs::metadata(path).map_err(|source| TokenError::Read { path: path.to_path_buf(), source })?.mode() & 0o7777;
+    let mode = fs::metadata(path)
+        .map_err(|source| TokenError::Read {
+            path: path.to_path_buf(),
+            source,
+        })?
+        .mode()
+        & 0o7777;
     if mode & 0o077 != 0 {
-        return Err(TokenError::Exposed { path: path.to_path_buf(), mode });
+        return Err(TokenError::Exposed {
+            path: path.to_path_buf(),
+            mode,
+        });
     }
     Ok(())
 }
 
 /// Login name of a user id; may ask the network.
 pub fn user_name(uid: u32) -> Option<String> {
-    nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid)).ok().flatten().map(|user| user.name)
+    nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(uid))
+        .ok()
+        .flatten()
+        .map(|user| user.name)
 }
 
 #[cfg(test)]
@@ -128,12 +163,20 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("key");
         let candidates = [folder.path().join("nosuch"), path.clone()];
-        assert!(matches!(ClusterKey::load(&candidates), Err(TokenError::NoKey(paths)) if paths.len() == 2));
+        assert!(
+            matches!(ClusterKey::load(&candidates), Err(TokenError::NoKey(paths)) if paths.len() == 2)
+        );
         fs::write(&path, [7; 32]).expect("key");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("mode");
-        assert!(matches!(ClusterKey::load(&candidates), Err(TokenError::Exposed { mode: 0o644, .. })));
+        assert!(matches!(
+            ClusterKey::load(&candidates),
+            Err(TokenError::Exposed { mode: 0o644, .. })
+        ));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("mode");
-        let token = ClusterKey::load(&candidates).expect("key").agent_token("n1").expect("token");
+        let token = ClusterKey::load(&candidates)
+            .expect("key")
+            .agent_token("n1")
+            .expect("token");
         assert_eq!(token.split('.').count(), 3);
     }
 }

@@ -12,7 +12,9 @@ use std::time::Duration;
 use futures::Stream;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::job::OpenMode;
-use sluice_model::launch::{AgentOrder, AgentReport, Credentials, JobOnNode, ReportEnvelope, StepLaunch};
+use sluice_model::launch::{
+    AgentOrder, AgentReport, Credentials, JobOnNode, ReportEnvelope, StepLaunch,
+};
 use sluice_model::memory::MemoryMib;
 use sluice_proto::v1::admin_server::{Admin, AdminServer};
 use sluice_proto::v1::agents_server::{Agents, AgentsServer};
@@ -47,16 +49,30 @@ struct Service {
 impl Agents for Service {
     type ConnectStream = Pin<Box<dyn Stream<Item = Result<ControllerMessage, Status>> + Send>>;
 
-    async fn connect(&self, request: Request<Streaming<AgentMessage>>) -> Result<Response<Self::ConnectStream>, Status> {
-        let token = request.metadata().get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    async fn connect(
+        &self,
+        request: Request<Streaming<AgentMessage>>,
+    ) -> Result<Response<Self::ConnectStream>, Status> {
+        let token = request
+            .metadata()
+            .get("authorization")
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default();
         if token.split('.').count() != 3 || !token.starts_with("Bearer ") {
             return Err(Status::unauthenticated("no token"));
         }
         let mut stream = request.into_inner();
-        let number = self.connections.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+        let number = self
+            .connections
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+            + 1;
         // As the real controller may: the answer to the call comes after the registration was read.
-        let first = stream.next().await.ok_or_else(|| Status::cancelled("closed"))??;
-        let first = sluice_proto::decode_report(&first).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let first = stream
+            .next()
+            .await
+            .ok_or_else(|| Status::cancelled("closed"))??;
+        let first = sluice_proto::decode_report(&first)
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
         let (sender, receiver) = mpsc::unbounded_channel();
         *self.orders.lock().expect("lock") = Some(sender);
         let reports = self.reports.clone();
@@ -67,7 +83,9 @@ impl Agents for Service {
                 let _ = reports.send((number, envelope));
             }
         });
-        Ok(Response::new(Box::pin(UnboundedReceiverStream::new(receiver))))
+        Ok(Response::new(Box::pin(UnboundedReceiverStream::new(
+            receiver,
+        ))))
     }
 }
 
@@ -80,28 +98,54 @@ impl Admin for Bundle {
         &self,
         request: Request<v1::GetConfigBundleRequest>,
     ) -> Result<Response<v1::GetConfigBundleReply>, Status> {
-        let file = v1::ConfigFile { name: "slurm.conf".to_owned(), content: self.0.clone().into_bytes(), ..v1::ConfigFile::default() };
-        let files = if request.into_inner().known_version == 7 { Vec::new() } else { vec![file] };
-        Ok(Response::new(v1::GetConfigBundleReply { version: 7, files }))
+        let file = v1::ConfigFile {
+            name: "slurm.conf".to_owned(),
+            content: self.0.clone().into_bytes(),
+            ..v1::ConfigFile::default()
+        };
+        let files = if request.into_inner().known_version == 7 {
+            Vec::new()
+        } else {
+            vec![file]
+        };
+        Ok(Response::new(v1::GetConfigBundleReply {
+            version: 7,
+            files,
+        }))
     }
 
-    async fn show_config(&self, _: Request<v1::ShowConfigRequest>) -> Result<Response<v1::ShowConfigReply>, Status> {
+    async fn show_config(
+        &self,
+        _: Request<v1::ShowConfigRequest>,
+    ) -> Result<Response<v1::ShowConfigReply>, Status> {
         Err(Status::unimplemented("test"))
     }
 
-    async fn issue_token(&self, _: Request<v1::IssueTokenRequest>) -> Result<Response<v1::IssueTokenReply>, Status> {
+    async fn issue_token(
+        &self,
+        _: Request<v1::IssueTokenRequest>,
+    ) -> Result<Response<v1::IssueTokenReply>, Status> {
         Err(Status::unimplemented("test"))
     }
 
-    async fn reconfigure(&self, _: Request<v1::ReconfigureRequest>) -> Result<Response<v1::ReconfigureReply>, Status> {
+    async fn reconfigure(
+        &self,
+        _: Request<v1::ReconfigureRequest>,
+    ) -> Result<Response<v1::ReconfigureReply>, Status> {
         Err(Status::unimplemented("test"))
     }
 
-    async fn shutdown(&self, _: Request<v1::ShutdownRequest>) -> Result<Response<v1::ShutdownReply>, Status> {
+    async fn shutdown(
+        &self,
+        _: Request<v1::ShutdownRequest>,
+    ) -> Result<Response<v1::ShutdownReply>, Status> {
         Err(Status::unimplemented("test"))
     }
 
-    async fn set_debug(&self, _: Request<v1::SetDebugRequest>) -> Result<Response<v1::SetDebugReply>, Status> {
+    async fn set_debug(
+        &self,
+        _: Request<v1::SetDebugRequest>,
+    ) -> Result<Response<v1::SetDebugReply>, Status> {
         Err(Status::unimplemented("test"))
     }
 }
@@ -114,25 +158,45 @@ impl Controller {
 
     /// Listens and hands out the configuration that `conf` makes of the port.
     pub async fn start_with(port: u16, conf: impl FnOnce(u16) -> String) -> Self {
-        let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.expect("listen");
+        let listener = tokio::net::TcpListener::bind(("127.0.0.1", port))
+            .await
+            .expect("listen");
         let port = listener.local_addr().expect("address").port();
         let (sender, reports) = mpsc::unbounded_channel();
         let orders = Arc::new(Mutex::new(None));
-        let service = Service { reports: sender, orders: Arc::clone(&orders), connections: 0.into() };
+        let service = Service {
+            reports: sender,
+            orders: Arc::clone(&orders),
+            connections: 0.into(),
+        };
         let routes = tonic::transport::Server::builder()
             .add_service(AgentsServer::new(service))
             .add_service(AdminServer::new(Bundle(conf(port))));
         tokio::spawn(async move {
-            let _ = routes.serve_with_incoming(TcpListenerStream::new(listener)).await;
+            // Without this every answer waits for the peer's delayed acknowledgement, 40 ms.
+            let incoming = TcpListenerStream::new(listener).map(|stream| {
+                let stream = stream?;
+                stream.set_nodelay(true)?;
+                std::io::Result::Ok(stream)
+            });
+            let _ = routes.serve_with_incoming(incoming).await;
         });
-        Self { port, reports, orders, acknowledge: true }
+        Self {
+            port,
+            reports,
+            orders,
+            acknowledge: true,
+        }
     }
 
     /// Sends an order on the newest connection.
     pub fn order(&self, order: &AgentOrder) {
         let message = sluice_proto::encode_order(order).expect("order");
         let orders = self.orders.lock().expect("lock");
-        let _ = orders.as_ref().expect("an agent is connected").send(Ok(message));
+        let _ = orders
+            .as_ref()
+            .expect("an agent is connected")
+            .send(Ok(message));
     }
 
     /// Closes the agent's connection.
@@ -141,14 +205,22 @@ impl Controller {
     }
 
     /// The next report that `pick` takes; others (heartbeats) are passed over. All are acknowledged if wanted.
-    pub async fn expect<T>(&mut self, what: &str, mut pick: impl FnMut(&AgentReport) -> Option<T>) -> T {
+    pub async fn expect<T>(
+        &mut self,
+        what: &str,
+        mut pick: impl FnMut(&AgentReport) -> Option<T>,
+    ) -> T {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         let mut seen = Vec::new();
         loop {
             let next = tokio::time::timeout_at(deadline, self.reports.recv()).await;
-            let Ok(Some((_, envelope))) = next else { panic!("{what} did not come; instead: {seen:#?}") };
+            let Ok(Some((_, envelope))) = next else {
+                panic!("{what} did not come; instead: {seen:#?}")
+            };
             if self.acknowledge && envelope.sequence > 0 {
-                self.order(&AgentOrder::Acknowledge { sequence: envelope.sequence });
+                self.order(&AgentOrder::Acknowledge {
+                    sequence: envelope.sequence,
+                });
             }
             if let Some(value) = pick(&envelope.report) {
                 return value;
@@ -160,9 +232,14 @@ impl Controller {
     /// Waits for a registration and answers it with the jobs that should be there.
     pub async fn register(&mut self, jobs: &[(JobId, u32)]) -> AgentReport {
         let report = self
-            .expect("registration", |report| matches!(report, AgentReport::Register { .. }).then(|| report.clone()))
+            .expect("registration", |report| {
+                matches!(report, AgentReport::Register { .. }).then(|| report.clone())
+            })
             .await;
-        self.order(&AgentOrder::Registered { jobs: jobs.to_vec(), heartbeat_secs: 1 });
+        self.order(&AgentOrder::Registered {
+            jobs: jobs.to_vec(),
+            heartbeat_secs: 1,
+        });
         report
     }
 }
@@ -190,34 +267,52 @@ impl Node {
     /// Writes the configuration; `extra` are lines of slurm.conf.
     pub fn new(port: u16, extra: impl FnOnce(&Path) -> String) -> Self {
         let folder = tempfile::tempdir().expect("folder");
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).expect("mode");
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))
+            .expect("mode");
         let key = folder.path().join("jwt.key");
         std::fs::write(&key, [9; 32]).expect("key");
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("mode");
         let conf = folder.path().join("slurm.conf");
         let extra = extra(folder.path());
         std::fs::write(&conf, slurm_conf(folder.path(), port, &extra)).expect("conf");
-        Self { folder, conf, extra_flags: Vec::new(), agent: None }
+        Self {
+            folder,
+            conf,
+            extra_flags: Vec::new(),
+            agent: None,
+        }
     }
 
     /// A node without a configuration of its own.
     pub fn configless(mut self, port: u16) -> Self {
         std::fs::remove_file(&self.conf).expect("conf");
         let key = self.folder.path().join("jwt.key");
-        self.extra_flags =
-            vec![format!("--conf-server=127.0.0.1:{port}"), format!("--key-file={}", key.display())];
+        self.extra_flags = vec![
+            format!("--conf-server=127.0.0.1:{port}"),
+            format!("--key-file={}", key.display()),
+        ];
         self
     }
 
     /// Starts the agent.
     pub fn start(&mut self) {
-        let log = std::fs::OpenOptions::new().append(true).create(true).open(self.folder.path().join("agentd.log"));
+        let log = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(self.folder.path().join("agentd.log"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_agentd"));
-        command.args(["-D", "-vv", "-N", "n1", "-d"]).arg(stepd()).args(&self.extra_flags);
+        command
+            .args(["-D", "-vv", "-N", "n1", "-d"])
+            .arg(stepd())
+            .args(&self.extra_flags);
         if self.extra_flags.is_empty() {
             command.arg("-f").arg(&self.conf);
         }
-        let child = command.env_remove("SLURM_CONF").stdin(Stdio::null()).stderr(log.expect("log")).spawn();
+        let child = command
+            .env_remove("SLURM_CONF")
+            .stdin(Stdio::null())
+            .stderr(log.expect("log"))
+            .spawn();
         self.agent = Some(child.expect("agentd"));
     }
 
@@ -247,14 +342,25 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.kill();
         // Steps outlive the agent on purpose; a test must not leave any.
-        for entry in std::fs::read_dir(self.spool()).into_iter().flatten().flatten() {
-            for step in std::fs::read_dir(entry.path()).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(self.spool())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            for step in std::fs::read_dir(entry.path())
+                .into_iter()
+                .flatten()
+                .flatten()
+            {
                 let end = sluice_stepd::control::ControlRequest::Terminate { grace_secs: 0 };
                 let _ = sluice_stepd::control::request(&step.path(), &end);
             }
         }
         if std::thread::panicking() {
-            eprintln!("{}", std::fs::read_to_string(self.folder.path().join("agentd.log")).unwrap_or_default());
+            eprintln!(
+                "{}",
+                std::fs::read_to_string(self.folder.path().join("agentd.log")).unwrap_or_default()
+            );
         }
     }
 }
@@ -267,11 +373,25 @@ fn stepd() -> PathBuf {
         .get_or_init(|| {
             let agentd = Path::new(env!("CARGO_BIN_EXE_agentd"));
             let stepd = agentd.with_file_name("stepd");
+            // For runs of the test program by hand.
+            if std::env::var_os("SLUICE_STEPD_BUILT").is_some() && stepd.is_file() {
+                return stepd;
+            }
             let built = Command::new(env!("CARGO"))
-                .args(["build", "--quiet", "--package", "sluice-stepd", "--bin", "stepd"])
+                .args([
+                    "build",
+                    "--quiet",
+                    "--package",
+                    "sluice-stepd",
+                    "--bin",
+                    "stepd",
+                ])
                 .current_dir(env!("CARGO_MANIFEST_DIR"))
                 .status();
-            assert!(built.is_ok_and(|status| status.success()) && stepd.is_file(), "stepd cannot be built");
+            assert!(
+                built.is_ok_and(|status| status.success()) && stepd.is_file(),
+                "stepd cannot be built"
+            );
             stepd
         })
         .clone()
@@ -298,7 +418,8 @@ fn credentials() -> Credentials {
     Credentials {
         uid: uid.as_raw(),
         gid: nix::unistd::getegid().as_raw(),
-        user_name: sluice_agent::sys::token::user_name(uid.as_raw()).unwrap_or_else(|| "nobody".to_owned()),
+        user_name: sluice_agent::sys::token::user_name(uid.as_raw())
+            .unwrap_or_else(|| "nobody".to_owned()),
         group_name: String::new(),
     }
 }
@@ -324,7 +445,10 @@ pub fn batch(id: u32, attempt: u32, script: &str, out: &Path) -> StepLaunch {
         gres: Vec::new(),
         script: Some(format!("#!/bin/sh\n{script}\n").into_bytes()),
         argv: Vec::new(),
-        environment: vec!["PATH=/usr/bin:/bin".to_owned(), format!("SLURM_JOB_ID={id}")],
+        environment: vec![
+            "PATH=/usr/bin:/bin".to_owned(),
+            format!("SLURM_JOB_ID={id}"),
+        ],
         work_dir: "/tmp".to_owned(),
         umask: 0o022,
         rlimits: std::collections::BTreeMap::new(),

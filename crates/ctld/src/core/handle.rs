@@ -14,10 +14,13 @@ use tokio::sync::{mpsc, oneshot};
 /// Commands that may wait for the writer; more callers wait their turn.
 pub const QUEUE_MAX: usize = 8_192;
 
+/// Runs a command on the live state at a time.
+type Run = Box<dyn FnOnce(&mut Cluster, UnixSeconds) -> Done + Send>;
+
 /// A command ready to run on the live state.
 pub(super) struct Work {
     /// Runs it.
-    pub(super) run: Box<dyn FnOnce(&mut Cluster, UnixSeconds) -> Done + Send>,
+    pub(super) run: Run,
 }
 
 /// What a command did.

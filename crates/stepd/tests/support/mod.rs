@@ -16,7 +16,9 @@ use sluice_stepd::spec::{NodeSettings, StepSpec};
 
 /// A batch step of one task for the caller's own user; output to nowhere.
 pub fn batch_spec(job: u32, script: &str) -> StepSpec {
-    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid())
+        .ok()
+        .flatten();
     StepSpec {
         launch: StepLaunch {
             job_id: JobId(job),
@@ -80,7 +82,8 @@ impl RunningStep {
 
     /// Starts the daemon in a given spool directory.
     pub fn start_in(spool: tempfile::TempDir, spec: &mut StepSpec) -> Self {
-        let dir = sluice_stepd::spec::step_dir(spool.path(), spec.launch.job_id, spec.launch.step_id);
+        let dir =
+            sluice_stepd::spec::step_dir(spool.path(), spec.launch.job_id, spec.launch.step_id);
         std::fs::create_dir_all(&dir).expect("step folder");
         sluice_stepd::spec::store(&dir.join(sluice_stepd::spec::SPEC_FILE), spec).expect("spec");
         let log = std::fs::File::create(dir.join("stepd.log")).expect("log");
@@ -109,7 +112,11 @@ impl RunningStep {
             if self.daemon.try_wait().expect("wait").is_some() {
                 break;
             }
-            assert!(Instant::now() < deadline, "the step daemon does not end: {}", self.log());
+            assert!(
+                Instant::now() < deadline,
+                "the step daemon does not end: {}",
+                self.log()
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
         sluice_stepd::spec::load(&self.dir.join(sluice_stepd::spec::EXIT_FILE))
@@ -129,7 +136,8 @@ impl RunningStep {
 
 impl Drop for RunningStep {
     fn drop(&mut self) {
-        let _ = sluice_stepd::control::request(&self.dir, &ControlRequest::Terminate { grace_secs: 0 });
+        let _ =
+            sluice_stepd::control::request(&self.dir, &ControlRequest::Terminate { grace_secs: 0 });
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
     }

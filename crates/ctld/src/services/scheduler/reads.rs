@@ -51,7 +51,7 @@ pub(super) fn ping(shared: &Shared) -> PingReply {
 }
 
 /// PrivateData=jobs hides other users' jobs from those without rights.
-fn may_see(cluster: &Cluster, caller: &Caller, owner: u32) -> bool {
+pub(super) fn may_see(cluster: &Cluster, caller: &Caller, owner: u32) -> bool {
     let private = cluster.config.auth.private_data.iter().any(|what| what.eq_ignore_ascii_case("jobs"));
     !private || caller.may_change(owner)
 }

@@ -13,6 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::super::Shared;
+use super::reads::may_see;
 use super::{Boxed, no_such_job};
 use crate::core::{CoreError, now};
 
@@ -20,10 +21,14 @@ use crate::core::{CoreError, now};
 const EVENTS_MAX: usize = 64;
 
 /// Opens the stream. The id of an array watches all its records.
-pub(super) fn watch(shared: &Arc<Shared>, id: JobId, _caller: &Caller) -> Result<Boxed<JobEvent>, Status> {
+pub(super) fn watch(shared: &Arc<Shared>, id: JobId, caller: &Caller) -> Result<Boxed<JobEvent>, Status> {
     let cluster = shared.core.snapshot();
     let key = cluster.job(id).map(|job| job.array_job_id()).or_else(|| cluster.arrays.contains_key(&id).then_some(id));
     let Some(key) = key else { return Err(no_such_job()) };
+    let owned = cluster.job(id).or_else(|| cluster.array_members(id).first().and_then(|member| cluster.job(*member)));
+    if !owned.is_some_and(|job| may_see(&cluster, caller, job.request.uid)) {
+        return Err(no_such_job());
+    }
     let whole_array = key == id;
     let registration = shared.watchers.watch(key);
     let (sender, receiver) = mpsc::channel(EVENTS_MAX);

@@ -1,0 +1,123 @@
+//! The control socket: who may ask, and what the answers are.
+
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+use sluice_frames::{Decoder, write_frame};
+use sluice_model::ids::StepId;
+use sluice_model::launch::StepFrame;
+
+use super::{Connection, Supervisor};
+use crate::control::{ControlReply, ControlRequest};
+use crate::log::complain;
+
+impl Supervisor<'_> {
+    pub(super) fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let own = nix::unistd::geteuid().as_raw();
+            let allowed = getsockopt(&stream, PeerCredentials)
+                .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own);
+            if allowed && stream.set_nonblocking(true).is_ok() {
+                self.connections.push(Connection {
+                    stream,
+                    decoder: Decoder::default(),
+                    closed: false,
+                });
+            }
+        }
+    }
+
+    pub(super) fn on_control(&mut self, index: usize) {
+        let Some(connection) = self.connections.get_mut(index) else {
+            return;
+        };
+        let mut chunk = [0; 4096];
+        let alive = match connection.stream.read(&mut chunk) {
+            Ok(0) => false,
+            Ok(length) => {
+                connection.decoder.push(&chunk[..length]);
+                true
+            }
+            Err(error) => matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ),
+        };
+        if !alive {
+            connection.closed = true;
+            return;
+        }
+        loop {
+            let Some(connection) = self.connections.get_mut(index) else {
+                return;
+            };
+            let reply = match connection.decoder.next_frame::<ControlRequest>() {
+                Ok(Some(request)) => self.on_request(request),
+                Ok(None) => return,
+                Err(error) => ControlReply::Refused {
+                    text: error.to_string(),
+                },
+            };
+            let refused = matches!(reply, ControlReply::Refused { .. });
+            if let Some(connection) = self.connections.get_mut(index) {
+                // Replies are smaller than the socket's buffer; a client that does not read loses its answer.
+                let sent = write_frame(&mut connection.stream, &reply);
+                if refused || sent.is_err() {
+                    connection.closed = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_request(&mut self, request: ControlRequest) -> ControlReply {
+        match request {
+            ControlRequest::Ping => {
+                return ControlReply::Pong {
+                    pids: self.tasks.iter().map(|task| task.pid).collect(),
+                };
+            }
+            ControlRequest::Usage => {
+                self.sample_tasks();
+                return ControlReply::Usage(self.usage());
+            }
+            ControlRequest::Signal { audience, signal } => self.signal(audience, signal),
+            ControlRequest::Terminate { grace_secs } => {
+                self.terminate(Duration::from_secs(grace_secs.into()))
+            }
+            ControlRequest::Suspend => self.suspend(true),
+            ControlRequest::Resume => self.suspend(false),
+            ControlRequest::Notify { text } => self.notify(&text),
+        }
+        ControlReply::Done
+    }
+
+    pub(super) fn notify(&mut self, text: &str) {
+        let launch = &self.spec.launch;
+        // The same message reaches the batch script and the steps; each is told about itself.
+        let job = format!("*** JOB {} ON", launch.job_id);
+        let text = match launch.step_id {
+            StepId::Num(step) => {
+                text.replace(&job, &format!("*** STEP {}.{step} ON", launch.job_id))
+            }
+            _ => text.to_owned(),
+        };
+        self.tell_user(&format!("slurmstepd: error: {text}"));
+    }
+
+    /// One line for the user: through `srun`, or into the tasks' stderr file.
+    pub(super) fn tell_user(&mut self, line: &str) {
+        if self.srun.is_connected() {
+            self.srun.send(&StepFrame::Message {
+                text: line.to_owned(),
+            });
+        } else if let Some(file) = self.launched.stderr_files.iter().flatten().next()
+            && let Err(error) = (&mut &**file).write_all(format!("{line}\n").as_bytes())
+        {
+            complain(&format!(
+                "a message could not be written to the step's stderr: {error}"
+            ));
+        }
+    }
+}
