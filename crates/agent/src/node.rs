@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use sluice_config::{ClusterConfig, NodeConfig, NodeScript, expand_node_path};
+use sluice_model::ids::StepId;
 use sluice_model::job::GresAllocation;
 use sluice_model::launch::{JobOnNode, StepLaunch};
 use sluice_model::memory::MemoryMib;
@@ -119,7 +120,7 @@ impl NodeContext {
             key_files.extend(["slurm.key", "jwt_hs256.key"].map(|name| folder.join(name)));
         }
         Ok(Self {
-            cgroup: cgroup_base::prepare(&config, &node.name),
+            cgroup: cgroup_base::prepare(&config, &node.name, &spool),
             machine_cpus: hardware::machine_cpus(),
             overrides: choice.overrides.clone(),
             config,
@@ -129,6 +130,13 @@ impl NodeContext {
             key_files,
             started,
         })
+    }
+
+    /// Takes back what was made outside the spool directory, as far as no step needs it.
+    pub fn leave(&self) {
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.remove();
+        }
     }
 
     /// `%h`, `%n` replaced.
@@ -198,7 +206,7 @@ impl NodeContext {
             .is_some_and(|base| base.confines_devices(config));
         let no_gres: Vec<GresAllocation> = Vec::new();
         let job_gres = job.map_or(&no_gres, |job| &job.gres);
-        let gres = if launch.gres.is_empty() && !launch.step_id.is_numbered() {
+        let gres = if launch.gres.is_empty() && !matches!(launch.step_id, StepId::Num(_)) {
             job_gres
         } else {
             &launch.gres
@@ -257,16 +265,5 @@ impl NodeContext {
         ids.iter()
             .filter_map(|id| Some(self.machine_cpus.get(*id as usize)?.number))
             .collect()
-    }
-}
-
-/// Whether a step is one of `srun`'s.
-trait Numbered {
-    fn is_numbered(self) -> bool;
-}
-
-impl Numbered for sluice_model::ids::StepId {
-    fn is_numbered(self) -> bool {
-        matches!(self, Self::Num(_))
     }
 }

@@ -5,18 +5,21 @@
 //! configuration) runs in tasks that answer over a channel. Invariant: a job's record and a report are in the spool before
 //! what they stand for leaves this process.
 
+mod job_scripts;
+
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_model::ids::{JobId, StepId};
-use sluice_model::launch::{AgentReport, JobOnNode, LiveStep, ReportEnvelope};
+use sluice_model::ids::JobId;
+use sluice_model::launch::{AgentReport, LiveStep, ReportEnvelope};
 use sluice_proto::v1::AgentMessage;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tracing::{debug, error, info, warn};
 
+use self::job_scripts::run_health_check;
 use crate::config_source;
 use crate::connection::{LinkEvent, keep_connected};
 use crate::core::{AgentCore, Effect, FoundStep};
@@ -154,6 +157,7 @@ pub async fn run(
                 Some(Command::Reconfigure) => service.read_configuration(),
                 Some(Command::Stop) | None => {
                     info!("agent ends; {} jobs go on", service.core.job_count());
+                    service.node.leave();
                     return Ok(());
                 }
             },
@@ -427,96 +431,6 @@ impl Service {
         }
     }
 
-    // ---- scripts ----
-
-    /// Waits for the turn that PrologFlags=Serial asks for, and runs the scripts.
-    fn scripts_task(
-        &self,
-        job: &JobOnNode,
-        kind: ScriptKind,
-    ) -> impl Future<Output = Option<String>> + Send + 'static + use<> {
-        let node = Arc::clone(&self.node);
-        let environment = node.script_environment(job, kind.context());
-        let folder = self.spool.scripts();
-        let turn = node
-            .config
-            .scripts
-            .flags
-            .serial
-            .then(|| Arc::clone(&self.script_turn));
-        async move {
-            let _turn = match &turn {
-                Some(turn) => turn.acquire().await.ok(),
-                None => None,
-            };
-            let settings = &node.config.scripts;
-            let (list, limit) = match kind {
-                ScriptKind::Prolog => (&settings.prolog, settings.prolog_timeout_secs),
-                ScriptKind::Epilog => (&settings.epilog, settings.epilog_timeout_secs),
-            };
-            let limit = limit.map(|secs| Duration::from_secs(secs.into()));
-            let result = match scripts::resolve(list, &folder) {
-                Ok(files) => scripts::run_all(&files, &environment, limit).await,
-                Err(error) => Err(error),
-            };
-            result
-                .err()
-                .map(|error| format!("{} error: {error}", kind.name()))
-        }
-    }
-
-    fn run_prolog(&self, job: JobOnNode) {
-        let inputs = self.inputs.clone();
-        let task = self.scripts_task(&job, ScriptKind::Prolog);
-        tokio::spawn(async move {
-            let error = task.await;
-            let _ = inputs.send(Input::PrologDone {
-                job: job.job_id,
-                attempt: job.attempt,
-                error,
-            });
-        });
-    }
-
-    fn run_epilog(&self, job: JobOnNode) {
-        let inputs = self.inputs.clone();
-        let task = self.scripts_task(&job, ScriptKind::Epilog);
-        tokio::spawn(async move {
-            let error = task.await;
-            let _ = inputs.send(Input::EpilogDone {
-                job: job.job_id,
-                error,
-            });
-        });
-    }
-
-    fn run_unkillable_program(&self, job_id: JobId, step_id: StepId) {
-        error!(job = %job_id, step = %step_id, "processes survive SIGKILL; the node is drained");
-        let Some(program) = self.node.config.agent.unkillable_step_program.clone() else {
-            return;
-        };
-        let environment = [
-            ("SLURM_JOB_ID".to_owned(), job_id.to_string()),
-            (
-                "SLURM_STEP_ID".to_owned(),
-                step_id.number().cast_signed().to_string(),
-            ),
-            ("SLURMD_NODENAME".to_owned(), self.node.node.name.clone()),
-            (
-                "SLURM_CONF".to_owned(),
-                self.node.source.path.to_string_lossy().into_owned(),
-            ),
-        ];
-        tokio::spawn(async move {
-            let limit = Some(Duration::from_secs(300));
-            if let Err(error) =
-                scripts::run(std::path::Path::new(&program), &environment, limit).await
-            {
-                error!("UnkillableStepProgram: {error}");
-            }
-        });
-    }
-
     // ---- configuration ----
 
     fn read_configuration(&mut self) {
@@ -568,44 +482,6 @@ impl Service {
         // The controller learns version and hardware from a new registration on the same stream.
         self.register();
     }
-}
-
-#[derive(Debug, Clone, Copy)]
-enum ScriptKind {
-    Prolog,
-    Epilog,
-}
-
-impl ScriptKind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Prolog => "Prolog",
-            Self::Epilog => "Epilog",
-        }
-    }
-
-    fn context(self) -> &'static str {
-        match self {
-            Self::Prolog => "prolog_slurmd",
-            Self::Epilog => "epilog_slurmd",
-        }
-    }
-}
-
-async fn run_health_check(node: &NodeContext, program: &str) -> Option<String> {
-    let check = &node.config.agent.health_check;
-    let environment = [
-        ("SLURMD_NODENAME".to_owned(), node.node.name.clone()),
-        (
-            "SLURM_CONF".to_owned(),
-            node.source.path.to_string_lossy().into_owned(),
-        ),
-    ];
-    let limit = (check.timeout_secs > 0).then(|| Duration::from_secs(check.timeout_secs.into()));
-    scripts::run(std::path::Path::new(program), &environment, limit)
-        .await
-        .err()
-        .map(|error| format!("HealthCheckProgram: {error}"))
 }
 
 fn order_name(order: &sluice_model::launch::AgentOrder) -> String {

@@ -38,3 +38,11 @@ pub fn bytes_err(bytes: &[u8]) {
 pub fn error_line(text: impl AsRef<str>) {
     bytes_err(format!("{}\n", text.as_ref()).as_bytes());
 }
+
+/// Writes a line to stderr, and below it what the error advises.
+pub fn error_with_hint(text: impl AsRef<str>, error: &crate::client::ClientError) {
+    error_line(text);
+    if let Some(hint) = error.hint() {
+        error_line(format!("hint: {hint}"));
+    }
+}

@@ -76,7 +76,7 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         array_task_id: array.and_then(|a| a.task_id),
         array_task_string: array.filter(|a| a.task_id.is_none()).map(|a| a.pending.tasks.to_string()),
         array_max_tasks: array.map_or(0, |a| a.pending.throttle),
-        description: JobDescription::clone(&job.request),
+        description: shown_request(job, normal.as_ref().map(|(_, n)| n)),
         user_name: job.user_name.clone(),
         group_name: job.group_name.clone(),
         state: job.state,
@@ -138,6 +138,21 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         admin_comment: job.admin_comment.clone(),
         system_comment: job.system_comment.clone(),
     }
+}
+
+/// The request with the memory that partition or cluster fill in, as `MinMemoryCPU=`/`MinMemoryNode=` show it.
+fn shown_request(job: &Job, normal: Option<&select::ResourceRequest>) -> JobDescription {
+    let mut request = JobDescription::clone(&job.request);
+    let given = request.mem_per_node.is_some() || request.mem_per_cpu.is_some() || request.mem_per_gpu.is_some();
+    if !given {
+        match normal.map(|n| n.memory) {
+            Some(select::MemoryRequest::PerCpu(memory)) => request.mem_per_cpu = Some(MemoryMib(memory)),
+            Some(select::MemoryRequest::PerNode(memory)) => request.mem_per_node = Some(MemoryMib(memory)),
+            Some(select::MemoryRequest::PerGpu(memory)) => request.mem_per_gpu = Some(MemoryMib(memory)),
+            Some(select::MemoryRequest::WholeNode) | None => {}
+        }
+    }
+    request
 }
 
 /// The reason shown: of a hold or an end from the record, else what the last pass found.

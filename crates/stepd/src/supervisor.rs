@@ -10,29 +10,23 @@ mod signals;
 mod streams;
 
 use std::collections::VecDeque;
-use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use sluice_frames::{Decoder, write_frame};
+use nix::sys::signalfd::SignalFd;
+use sluice_frames::Decoder;
 use sluice_model::exit_status::WaitStatus;
-use sluice_model::ids::StepId;
-use sluice_model::launch::{StepExit, StepFrame, StepUsage};
+use sluice_model::launch::StepFrame;
 use sluice_model::time::UnixSeconds;
 
 use crate::cgroup::Cgroup;
-use crate::control::Ready;
-use crate::launch::{InputEnd, LaunchFailure, Launched, OutputEnd, fork_task_epilog, launch};
+use crate::launch::{InputEnd, Launched, OutputEnd, fork_task_epilog};
 use crate::log::complain;
 use crate::process::{self, Children};
-use crate::spec::{self, CONTROL_SOCKET, EXIT_FILE, PID_FILE, SPEC_FILE, SpecError, StepSpec};
+use crate::spec::StepSpec;
 use crate::srun::SrunLink;
 use crate::usage::TaskUsage;
 

@@ -142,6 +142,10 @@ impl Cluster {
         if self.configless {
             let address = format!("127.0.0.1:{}", self.layout.ctld_port);
             command.args(["--conf-server", address.as_str()]);
+            // An agent proves itself with the cluster's key, which an operator puts on each node.
+            command
+                .arg("--key-file")
+                .arg(self.path("state/jwt_hs256.key"));
         } else {
             command.arg("-f").arg(&self.conf);
         }

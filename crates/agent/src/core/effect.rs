@@ -6,7 +6,6 @@ use sluice_stepd::control::ControlRequest;
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "effects live for one call")]
 pub enum Effect {
     /// Store the job's record in the spool: before anything that it describes happens.
     StoreJob(JobId),

@@ -1,7 +1,8 @@
 //! Where this node's control groups are, and what each step's are limited to.
 //!
-//! Found once at the start: the mounts of `/proc/self/mounts`, a folder `sluice-<node>` in each hierarchy that is needed,
-//! made only as root. What is missing is told once; process tracking then goes by ancestry. Limits in bytes.
+//! Found once at the start: the mounts of `/proc/self/mounts`, and a folder `sluice-<node>-<hash of the spool directory>`
+//! in each hierarchy that is needed, made only as root. What is missing is told once; process tracking then goes by
+//! ancestry. Limits in bytes.
 //! Source: `cgroup.conf(5)`.
 
 use std::fs;
@@ -50,18 +51,25 @@ fn parse_mounts(text: &str) -> Mounts {
     mounts
 }
 
-/// Makes the node's folders; `None` when control groups are off, not wanted or not to be had.
-pub fn prepare(config: &ClusterConfig, node: &str) -> Option<CgroupBase> {
+/// Makes the node's folders; `None` when control groups are off, not asked for or not to be had.
+///
+/// They are used when the configuration says so (`ProctrackType=proctrack/cgroup`, or task/cgroup with something to
+/// constrain): an agent that nobody told to stays inside its own folder. `spool` tells apart nodes of the same name.
+pub fn prepare(config: &ClusterConfig, node: &str, spool: &Path) -> Option<CgroupBase> {
     let settings = &config.cgroup;
     let constrains =
         settings.constrain_ram_space || settings.constrain_cores || settings.constrain_devices;
-    let wanted =
-        config.agent.proctrack == ProctrackKind::Cgroup || (config.agent.task_cgroup && constrains);
+    let tracks = config.agent.proctrack == ProctrackKind::Cgroup
+        && config.raw_value("ProctrackType").is_some();
+    let wanted = tracks || (config.agent.task_cgroup && constrains);
     if settings.plugin == CgroupPlugin::Disabled || !wanted || !nix::unistd::geteuid().is_root() {
         return None;
     }
     let mounts = parse_mounts(&fs::read_to_string("/proc/self/mounts").unwrap_or_default());
-    let folder = format!("sluice-{node}");
+    let folder = format!(
+        "sluice-{node}-{:08x}",
+        hash(spool.as_os_str().as_encoded_bytes())
+    );
     let mut base = CgroupBase::default();
     if settings.plugin != CgroupPlugin::V1
         && let Some(mount) = &mounts.unified
@@ -105,6 +113,13 @@ pub fn prepare(config: &ClusterConfig, node: &str) -> Option<CgroupBase> {
     Some(base)
 }
 
+/// FNV-1a, for a short name that is the same after a restart.
+fn hash(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
 fn enable_controllers(mount: &Path, base: &Path, constrains: bool) {
     if !constrains {
         return;
@@ -117,6 +132,17 @@ fn enable_controllers(mount: &Path, base: &Path, constrains: bool) {
 }
 
 impl CgroupBase {
+    /// Removes the folders if no step uses them.
+    pub fn remove(&self) {
+        for folder in self
+            .unified
+            .iter()
+            .chain(self.legacy.iter().map(|(_, folder)| folder))
+        {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+
     fn has(&self, controller: &str) -> bool {
         let unified = self.unified.as_ref().is_some_and(|base| {
             fs::read_to_string(base.join("cgroup.subtree_control"))

@@ -136,8 +136,9 @@ pub fn gpu_environment(
         .flat_map(|gres| gres.indices.iter().copied())
         .collect();
     indices.sort_unstable();
-    // A GPU that is only counted has no device that a program could be pointed to.
-    indices.retain(|index| files.get(*index as usize).is_some_and(Option::is_some));
+    // GPUs without File= (a training-cluster document knows only their number) are told by index too: that is how their
+    // driver numbers them. Slurm says nothing there, which leaves the job with all GPUs of the node.
+    indices.retain(|index| files.is_empty() || (*index as usize) < files.len());
     if indices.is_empty() {
         return environment;
     }
@@ -318,15 +319,20 @@ mod tests {
         );
     }
 
-    /// golden/batch-env.txt: GPUs without files are counted and name no device.
+    /// GPUs without files are told by index, and the flags of gres.conf choose the vendor's variable.
     #[test]
-    fn counted_gpus_have_no_ids_and_flags_choose_the_vendor() {
+    fn counted_gpus_are_told_by_index_and_flags_choose_the_vendor() {
         let audience = GpuAudience::Step {
             step: StepId::Batch,
             relative: false,
         };
         let counted = gpu_environment(&node(vec![group(&[], 2, &[])]), &given(&[0, 1]), audience);
-        assert_eq!(counted, [("SLURM_GPUS_ON_NODE".to_owned(), "2".to_owned())]);
+        assert_eq!(value(&counted, "SLURM_GPUS_ON_NODE").as_deref(), Some("2"));
+        assert_eq!(value(&counted, "SLURM_JOB_GPUS").as_deref(), Some("0,1"));
+        assert_eq!(
+            value(&counted, "CUDA_VISIBLE_DEVICES").as_deref(),
+            Some("0,1")
+        );
         let amd = gpu_environment(
             &node(vec![group(&["/dev/a"], 1, &["amd_gpu_env"])]),
             &given(&[0]),

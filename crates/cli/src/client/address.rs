@@ -10,7 +10,10 @@ use super::Settings;
 /// Short name of this host.
 #[must_use]
 pub fn short_hostname() -> String {
-    let full = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    let full = nix::unistd::gethostname()
+        .ok()
+        .and_then(|name| name.into_string().ok())
+        .unwrap_or_default();
     full.split('.').next().unwrap_or_default().to_string()
 }
 
@@ -18,11 +21,21 @@ pub fn short_hostname() -> String {
 #[must_use]
 pub fn address_towards(settings: &Settings) -> IpAddr {
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let Some(host) = settings.controllers.first() else { return loopback };
-    let Some(target) = (host.as_str(), settings.port).to_socket_addrs().ok().and_then(|mut all| all.next()) else {
+    let Some(host) = settings.controllers.first() else {
         return loopback;
     };
-    let any: SocketAddr = if target.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { (std::net::Ipv6Addr::UNSPECIFIED, 0).into() };
+    let Some(target) = (host.as_str(), settings.port)
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut all| all.next())
+    else {
+        return loopback;
+    };
+    let any: SocketAddr = if target.is_ipv4() {
+        ([0, 0, 0, 0], 0).into()
+    } else {
+        (std::net::Ipv6Addr::UNSPECIFIED, 0).into()
+    };
     // Connecting a datagram socket sends nothing; it only chooses the route.
     UdpSocket::bind(any)
         .and_then(|socket| {
@@ -40,7 +53,9 @@ pub fn random_text() -> String {
     if read.is_err() {
         // No random device: a process id and a clock are unique enough for a key, and secrets need not be guessed
         // against on a machine without devices.
-        let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let nanos = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_nanos());
         bytes = (nanos ^ (u128::from(std::process::id()) << 96)).to_le_bytes();
     }
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

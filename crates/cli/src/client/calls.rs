@@ -46,15 +46,39 @@ pub struct JobList {
 impl Client {
     /// Is the controller there.
     pub async fn ping(&self) -> Result<v1::PingReply, ClientError> {
-        Ok(self.scheduler().ping(v1::PingRequest {}).await?.into_inner())
+        Ok(self
+            .scheduler()
+            .ping(v1::PingRequest {})
+            .await?
+            .into_inner())
     }
 
     /// Submits a job, or asks when it would start.
-    pub async fn submit(&self, job: JobDescription, test_only: bool) -> Result<Submitted, ClientError> {
-        let reply = self.scheduler().submit(v1::SubmitRequest { job: Some(job.into()), test_only }).await?.into_inner();
+    pub async fn submit(
+        &self,
+        job: JobDescription,
+        test_only: bool,
+    ) -> Result<Submitted, ClientError> {
+        let reply = self
+            .scheduler()
+            .submit(v1::SubmitRequest {
+                job: Some(job.into()),
+                test_only,
+            })
+            .await?
+            .into_inner();
         let mut messages = reply.warnings;
-        messages.extend(reply.user_message.into_iter().flat_map(|text| text.lines().map(String::from).collect::<Vec<_>>()));
-        Ok(Submitted { job_id: reply.job_id, messages, test: reply.test })
+        messages.extend(
+            reply
+                .user_message
+                .into_iter()
+                .flat_map(|text| text.lines().map(String::from).collect::<Vec<_>>()),
+        );
+        Ok(Submitted {
+            job_id: reply.job_id,
+            messages,
+            test: reply.test,
+        })
     }
 
     /// Jobs in memory.
@@ -72,35 +96,78 @@ impl Client {
 
     /// A job by its id, with every task of an array.
     pub async fn job(&self, id: u32) -> Result<Vec<JobInfo>, ClientError> {
-        Ok(self.jobs(v1::ListJobsRequest { job_ids: vec![id], ..Default::default() }).await?.jobs)
+        Ok(self
+            .jobs(v1::ListJobsRequest {
+                job_ids: vec![id],
+                ..Default::default()
+            })
+            .await?
+            .jobs)
     }
 
     /// Steps, of one job or all.
     pub async fn steps(&self, job_id: Option<u32>) -> Result<Vec<StepInfo>, ClientError> {
-        let reply = self.scheduler().list_steps(v1::ListStepsRequest { job_id }).await?.into_inner();
-        reply.steps.into_iter().map(|step| StepInfo::try_from(step).map_err(ClientError::from)).collect()
+        let reply = self
+            .scheduler()
+            .list_steps(v1::ListStepsRequest { job_id })
+            .await?
+            .into_inner();
+        reply
+            .steps
+            .into_iter()
+            .map(|step| StepInfo::try_from(step).map_err(ClientError::from))
+            .collect()
     }
 
     /// Nodes in the order of the configuration.
     pub async fn nodes(&self, names: Vec<String>) -> Result<Vec<NodeInfo>, ClientError> {
-        let reply = self.scheduler().list_nodes(v1::ListNodesRequest { names }).await?.into_inner();
-        reply.nodes.into_iter().map(|node| NodeInfo::try_from(node).map_err(ClientError::from)).collect()
+        let reply = self
+            .scheduler()
+            .list_nodes(v1::ListNodesRequest { names })
+            .await?
+            .into_inner();
+        reply
+            .nodes
+            .into_iter()
+            .map(|node| NodeInfo::try_from(node).map_err(ClientError::from))
+            .collect()
     }
 
     /// Partitions in the order of the configuration.
     pub async fn partitions(&self, names: Vec<String>) -> Result<Vec<PartitionInfo>, ClientError> {
-        let reply = self.scheduler().list_partitions(v1::ListPartitionsRequest { names }).await?.into_inner();
-        reply.partitions.into_iter().map(|item| PartitionInfo::try_from(item).map_err(ClientError::from)).collect()
+        let reply = self
+            .scheduler()
+            .list_partitions(v1::ListPartitionsRequest { names })
+            .await?
+            .into_inner();
+        reply
+            .partitions
+            .into_iter()
+            .map(|item| PartitionInfo::try_from(item).map_err(ClientError::from))
+            .collect()
     }
 
     /// Text of a batch script.
     pub async fn batch_script(&self, job_id: u32) -> Result<Vec<u8>, ClientError> {
-        Ok(self.scheduler().get_batch_script(v1::GetBatchScriptRequest { job_id }).await?.into_inner().script)
+        Ok(self
+            .scheduler()
+            .get_batch_script(v1::GetBatchScriptRequest { job_id })
+            .await?
+            .into_inner()
+            .script)
     }
 
     /// Signals or ends jobs and steps.
-    pub async fn signal(&self, request: v1::SignalJobsRequest) -> Result<Vec<v1::JobResult>, ClientError> {
-        Ok(self.scheduler().signal_jobs(request).await?.into_inner().results)
+    pub async fn signal(
+        &self,
+        request: v1::SignalJobsRequest,
+    ) -> Result<Vec<v1::JobResult>, ClientError> {
+        Ok(self
+            .scheduler()
+            .signal_jobs(request)
+            .await?
+            .into_inner()
+            .results)
     }
 
     /// Changes jobs.
@@ -109,56 +176,124 @@ impl Client {
         selectors: Vec<String>,
         update: JobUpdate,
     ) -> Result<Vec<v1::JobResult>, ClientError> {
-        let request = v1::UpdateJobsRequest { selectors, update: Some(update.into()) };
-        Ok(self.scheduler().update_jobs(request).await?.into_inner().results)
+        let request = v1::UpdateJobsRequest {
+            selectors,
+            update: Some(update.into()),
+        };
+        Ok(self
+            .scheduler()
+            .update_jobs(request)
+            .await?
+            .into_inner()
+            .results)
     }
 
     /// Holds or releases jobs.
-    pub async fn hold(&self, selectors: Vec<String>, kind: v1::HoldKind) -> Result<Vec<v1::JobResult>, ClientError> {
-        let request = v1::HoldJobsRequest { selectors, kind: kind as i32 };
-        Ok(self.scheduler().hold_jobs(request).await?.into_inner().results)
+    pub async fn hold(
+        &self,
+        selectors: Vec<String>,
+        kind: v1::HoldKind,
+    ) -> Result<Vec<v1::JobResult>, ClientError> {
+        let request = v1::HoldJobsRequest {
+            selectors,
+            kind: kind as i32,
+        };
+        Ok(self
+            .scheduler()
+            .hold_jobs(request)
+            .await?
+            .into_inner()
+            .results)
     }
 
     /// Requeues jobs.
-    pub async fn requeue(&self, request: v1::RequeueJobsRequest) -> Result<Vec<v1::JobResult>, ClientError> {
-        Ok(self.scheduler().requeue_jobs(request).await?.into_inner().results)
+    pub async fn requeue(
+        &self,
+        request: v1::RequeueJobsRequest,
+    ) -> Result<Vec<v1::JobResult>, ClientError> {
+        Ok(self
+            .scheduler()
+            .requeue_jobs(request)
+            .await?
+            .into_inner()
+            .results)
     }
 
     /// Stops or continues jobs.
-    pub async fn suspend(&self, selectors: Vec<String>, resume: bool) -> Result<Vec<v1::JobResult>, ClientError> {
+    pub async fn suspend(
+        &self,
+        selectors: Vec<String>,
+        resume: bool,
+    ) -> Result<Vec<v1::JobResult>, ClientError> {
         let request = v1::SuspendJobsRequest { selectors, resume };
-        Ok(self.scheduler().suspend_jobs(request).await?.into_inner().results)
+        Ok(self
+            .scheduler()
+            .suspend_jobs(request)
+            .await?
+            .into_inner()
+            .results)
     }
 
     /// Changes nodes.
     pub async fn update_nodes(&self, update: NodeUpdate) -> Result<(), ClientError> {
-        self.scheduler().update_nodes(v1::UpdateNodesRequest { update: Some(update.into()) }).await?;
+        self.scheduler()
+            .update_nodes(v1::UpdateNodesRequest {
+                update: Some(update.into()),
+            })
+            .await?;
         Ok(())
     }
 
     /// Creates and launches a step.
     pub async fn create_step(&self, step: StepDescription) -> Result<CreatedStep, ClientError> {
-        let reply = self.scheduler().create_step(v1::CreateStepRequest { step: Some(step.into()) }).await?.into_inner();
-        let layout = reply.layout.map(StepLayout::try_from).transpose()?.unwrap_or_default();
-        Ok(CreatedStep { step_id: reply.step_id, layout, tasks: reply.tasks })
+        let reply = self
+            .scheduler()
+            .create_step(v1::CreateStepRequest {
+                step: Some(step.into()),
+            })
+            .await?
+            .into_inner();
+        let layout = reply
+            .layout
+            .map(StepLayout::try_from)
+            .transpose()?
+            .unwrap_or_default();
+        Ok(CreatedStep {
+            step_id: reply.step_id,
+            layout,
+            tasks: reply.tasks,
+        })
     }
 
     /// The command that held an allocation has ended.
-    pub async fn complete_allocation(&self, job_id: u32, wait_status: i32) -> Result<(), ClientError> {
-        let request = v1::CompleteAllocationRequest { job_id, wait_status };
+    pub async fn complete_allocation(
+        &self,
+        job_id: u32,
+        wait_status: i32,
+    ) -> Result<(), ClientError> {
+        let request = v1::CompleteAllocationRequest {
+            job_id,
+            wait_status,
+        };
         self.scheduler().complete_allocation(request).await?;
         Ok(())
     }
 
     /// Writes a line to a job's output.
     pub async fn notify(&self, job_id: u32, text: String) -> Result<(), ClientError> {
-        self.scheduler().notify_job(v1::NotifyJobRequest { job_id, text }).await?;
+        self.scheduler()
+            .notify_job(v1::NotifyJobRequest { job_id, text })
+            .await?;
         Ok(())
     }
 
     /// The states of a job from now on.
     pub async fn watch(&self, job_id: u32) -> Result<tonic::Streaming<v1::JobEvent>, ClientError> {
-        Ok(self.scheduler().watch_job(v1::WatchJobRequest { job_id }).await?.into_inner())
+        Ok(self
+            .scheduler()
+            .watch_job(v1::WatchJobRequest { job_id })
+            .await?
+            .into_inner())
     }
 
     /// Accounting records of jobs with their steps.
@@ -172,7 +307,11 @@ impl Client {
         while let Some(chunk) = stream.message().await? {
             for item in chunk.jobs {
                 let Some(job) = item.job else { continue };
-                let steps = item.steps.into_iter().map(records::StepRecord::try_from).collect::<Result<Vec<_>, _>>()?;
+                let steps = item
+                    .steps
+                    .into_iter()
+                    .map(records::StepRecord::try_from)
+                    .collect::<Result<Vec<_>, _>>()?;
                 jobs.push((records::JobRecord::try_from(job)?, steps));
             }
         }

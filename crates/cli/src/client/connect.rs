@@ -43,8 +43,10 @@ pub enum ClientError {
     Refused {
         /// Slurm's number.
         code: ErrorCode,
-        /// Text, usually Slurm's own for the code.
+        /// Text, usually Slurm's own for the code; lines before the last one say more.
         text: String,
+        /// What to do about it, or what exactly is wrong.
+        hint: Option<String>,
     },
     /// The caller is not believed.
     #[error("{0}")]
@@ -55,6 +57,31 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// A refusal; words that go beyond Slurm's own text for the code become its hint, so that the text stays comparable.
+    #[must_use]
+    pub fn refused(code: ErrorCode, text: &str) -> Self {
+        let (text, hint) = match text.split_once("\n\n") {
+            Some((text, hint)) => (text, Some(hint)),
+            None => (text, None),
+        };
+        let words = text.strip_prefix(code.message()).and_then(|rest| rest.strip_prefix(": "));
+        let (text, hint) = match (words, hint) {
+            (Some(words), None) => (code.message(), Some(words)),
+            _ => (text, hint),
+        };
+        let hint = hint.map(|hint| hint.trim().trim_start_matches("hint: ").to_string());
+        ClientError::Refused { code, text: text.to_string(), hint }
+    }
+
+    /// What to do about it, if the controller said.
+    #[must_use]
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            ClientError::Refused { hint, .. } => hint.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Slurm's number, if the controller named one.
     #[must_use]
     pub fn code(&self) -> Option<ErrorCode> {
@@ -75,13 +102,16 @@ impl ClientError {
 impl From<Status> for ClientError {
     fn from(status: Status) -> Self {
         if let Some(code) = error_code_of(&status) {
-            return ClientError::Refused { code, text: status.message().to_string() };
+            return Self::refused(code, status.message());
         }
         match status.code() {
             Code::Unavailable | Code::Cancelled | Code::Unknown | Code::Internal
-                if std::error::Error::source(&status).is_some() || status.code() == Code::Unavailable =>
+                if std::error::Error::source(&status).is_some()
+                    || status.code() == Code::Unavailable =>
             {
-                ClientError::Contact { detail: status.message().to_string() }
+                ClientError::Contact {
+                    detail: status.message().to_string(),
+                }
             }
             Code::Unauthenticated => ClientError::Unauthenticated(status.message().to_string()),
             _ => ClientError::Other(status.message().to_string()),
@@ -102,7 +132,9 @@ pub struct Credential(Option<MetadataValue<Ascii>>);
 impl tonic::service::Interceptor for Credential {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(value) = &self.0 {
-            request.metadata_mut().insert("authorization", value.clone());
+            request
+                .metadata_mut()
+                .insert("authorization", value.clone());
         }
         Ok(request)
     }
@@ -132,14 +164,20 @@ impl Client {
         let deadline = Instant::now() + patience;
         loop {
             match Self::attempt(&settings).await {
-                Err(error) if error.is_contact() && Instant::now() < deadline => tokio::time::sleep(RETRY_PAUSE).await,
+                Err(error) if error.is_contact() && Instant::now() < deadline => {
+                    tokio::time::sleep(RETRY_PAUSE).await
+                }
                 result => return result,
             }
         }
     }
 
     async fn attempt(settings: &Settings) -> Result<Self, ClientError> {
-        let client = |channel, credential| Self { settings: settings.clone(), channel, credential };
+        let client = |channel, credential| Self {
+            settings: settings.clone(),
+            channel,
+            credential,
+        };
         let mut detail = String::from("no socket of the controller is there");
         for path in settings.socket_candidates() {
             match connect_unix(&path).await {
@@ -183,12 +221,17 @@ async fn connect_unix(path: &Path) -> Result<Channel, String> {
     if !path.exists() {
         return Err("no such file".to_string());
     }
-    let endpoint = Endpoint::from_shared(format!("unix://{}", path.display())).map_err(|error| error.to_string())?;
+    let endpoint = Endpoint::from_shared(format!("unix://{}", path.display()))
+        .map_err(|error| error.to_string())?;
     endpoint.connect().await.map_err(|error| error.to_string())
 }
 
 async fn connect_tcp(host: &str, port: u16) -> Result<Channel, String> {
-    let host = if host.contains(':') { format!("[{host}]") } else { host.to_string() };
+    let host = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.to_string()
+    };
     Endpoint::from_shared(format!("http://{host}:{port}"))
         .map_err(|error| error.to_string())?
         .connect_timeout(CONNECT_TIMEOUT)
@@ -200,7 +243,10 @@ async fn connect_tcp(host: &str, port: u16) -> Result<Channel, String> {
 
 /// The token of SLURM_JWT, else one from the agent of this machine.
 fn find_token(settings: &Settings) -> Option<MetadataValue<Ascii>> {
-    let token = std::env::var("SLURM_JWT").ok().filter(|token| !token.is_empty()).or_else(|| agent_token(settings))?;
+    let token = std::env::var("SLURM_JWT")
+        .ok()
+        .filter(|token| !token.is_empty())
+        .or_else(|| agent_token(settings))?;
     format!("Bearer {token}").parse().ok()
 }
 
@@ -226,8 +272,15 @@ mod tests {
         let error = ClientError::from(status_from(ErrorCode::InvalidJobId, ""));
         assert_eq!(error.code(), Some(ErrorCode::InvalidJobId));
         assert_eq!(error.to_string(), "Invalid job id specified");
+        let more = ClientError::from(status_from(ErrorCode::Dependency, "Job dependency problem: unknown type"));
+        assert_eq!((more.to_string().as_str(), more.hint()), ("Job dependency problem", Some("unknown type")));
+        let hinted = ClientError::from(status_from(ErrorCode::InvalidNodeName, "a\nInvalid node name specified\n\nhint: x"));
+        assert_eq!((hinted.to_string().as_str(), hinted.hint()), ("a\nInvalid node name specified", Some("x")));
         let gone = ClientError::from(Status::unavailable("tcp connect error"));
         assert!(gone.is_contact());
-        assert_eq!(gone.to_string(), "Unable to contact slurm controller (connect failure)");
+        assert_eq!(
+            gone.to_string(),
+            "Unable to contact slurm controller (connect failure)"
+        );
     }
 }

@@ -9,4 +9,4 @@ mod connect;
 mod settings;
 
 pub use connect::{Client, ClientError};
-pub use settings::{SettingsError, Settings};
+pub use settings::{Settings, SettingsError};

@@ -95,7 +95,10 @@ impl Settings {
 
     /// Only `HOST[:PORT]` is known: the controller answers everything else.
     fn from_server(server: &str) -> Self {
-        let (host, port) = match server.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?))) {
+        let (host, port) = match server
+            .rsplit_once(':')
+            .and_then(|(host, port)| Some((host, port.parse().ok()?)))
+        {
             Some((host, port)) => (host, port),
             None => (server, DEFAULT_PORT),
         };
@@ -107,8 +110,16 @@ impl Settings {
     }
 
     fn from_keys(keys: &BTreeMap<String, Vec<String>>) -> Self {
-        let last = |key: &str| keys.get(key).and_then(|values| values.last()).map(String::as_str);
-        let hosts = keys.get("slurmctldhost").or_else(|| keys.get("controlmachine")).cloned().unwrap_or_default();
+        let last = |key: &str| {
+            keys.get(key)
+                .and_then(|values| values.last())
+                .map(String::as_str)
+        };
+        let hosts = keys
+            .get("slurmctldhost")
+            .or_else(|| keys.get("controlmachine"))
+            .cloned()
+            .unwrap_or_default();
         let mut controllers = Vec::new();
         let mut controller_hosts = Vec::new();
         for entry in &hosts {
@@ -123,20 +134,31 @@ impl Settings {
             controllers = vec![address.to_string()];
         }
         // A range of ports: the first one is as good as any.
-        let port = last("slurmctldport").and_then(|text| text.split('-').next()?.parse().ok()).unwrap_or(DEFAULT_PORT);
-        let has_parameter =
-            |key: &str, word: &str| last(key).is_some_and(|list| list.split(',').any(|item| item.eq_ignore_ascii_case(word)));
+        let port = last("slurmctldport")
+            .and_then(|text| text.split('-').next()?.parse().ok())
+            .unwrap_or(DEFAULT_PORT);
+        let has_parameter = |key: &str, word: &str| {
+            last(key)
+                .is_some_and(|list| list.split(',').any(|item| item.eq_ignore_ascii_case(word)))
+        };
         Self {
             file: PathBuf::new(),
-            cluster: last("clustername").unwrap_or("cluster").to_ascii_lowercase(),
+            cluster: last("clustername")
+                .unwrap_or("cluster")
+                .to_ascii_lowercase(),
             controllers,
             controller_hosts,
             port,
             pid_file: PathBuf::from(last("slurmctldpidfile").unwrap_or("/var/run/slurmctld.pid")),
             state_dir: PathBuf::from(last("statesavelocation").unwrap_or("/var/spool")),
-            spool_dir: last("slurmdspooldir").unwrap_or("/var/spool/slurmd").to_string(),
-            wait_time_secs: last("waittime").and_then(|text| text.parse().ok()).unwrap_or(0),
-            kill_on_bad_exit: last("killonbadexit").is_some_and(|text| matches!(text, "1" | "yes" | "YES" | "Yes")),
+            spool_dir: last("slurmdspooldir")
+                .unwrap_or("/var/spool/slurmd")
+                .to_string(),
+            wait_time_secs: last("waittime")
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0),
+            kill_on_bad_exit: last("killonbadexit")
+                .is_some_and(|text| matches!(text, "1" | "yes" | "YES" | "Yes")),
             interactive_step: has_parameter("launchparameters", "use_interactive_step"),
         }
     }
@@ -147,8 +169,14 @@ impl Settings {
         if self.file.as_os_str().is_empty() {
             return Vec::new();
         }
-        let beside_pid = self.pid_file.parent().map(|folder| folder.join(format!("ctld.{}.sock", self.cluster)));
-        beside_pid.into_iter().chain([self.state_dir.join("ctld.sock")]).collect()
+        let beside_pid = self
+            .pid_file
+            .parent()
+            .map(|folder| folder.join(format!("ctld.{}.sock", self.cluster)));
+        beside_pid
+            .into_iter()
+            .chain([self.state_dir.join("ctld.sock")])
+            .collect()
     }
 
     /// Where the agent of `node` on this machine hands out tokens.
@@ -162,9 +190,15 @@ impl Settings {
 const DEFAULT_PORT: u16 = 6817;
 
 /// Adds the keys of a file: lower-case name → values in order. Lines of nodes and partitions are left out.
-fn read_keys(path: &Path, keys: &mut BTreeMap<String, Vec<String>>, depth: usize) -> Result<(), SettingsError> {
-    let unreadable =
-        |reason: String| SettingsError::Unreadable { path: path.to_string_lossy().into_owned(), reason };
+fn read_keys(
+    path: &Path,
+    keys: &mut BTreeMap<String, Vec<String>>,
+    depth: usize,
+) -> Result<(), SettingsError> {
+    let unreadable = |reason: String| SettingsError::Unreadable {
+        path: path.to_string_lossy().into_owned(),
+        reason,
+    };
     if depth > INCLUDE_DEPTH_MAX {
         return Err(unreadable("Include is nested too deeply".to_string()));
     }
@@ -178,19 +212,43 @@ fn read_keys(path: &Path, keys: &mut BTreeMap<String, Vec<String>>, depth: usize
             read_keys(&file, keys, depth + 1)?;
             continue;
         }
-        let Some((key, value)) = line.split_once('=') else { continue };
+        let Some((key, value)) = line.split_once('=') else {
+            continue;
+        };
         let key = key.trim().to_ascii_lowercase();
-        if matches!(key.as_str(), "nodename" | "partitionname" | "nodeset" | "downnodes") {
+        if matches!(
+            key.as_str(),
+            "nodename" | "partitionname" | "nodeset" | "downnodes"
+        ) {
             continue;
         }
-        keys.entry(key).or_default().push(value.trim().trim_matches('"').to_string());
+        keys.entry(key)
+            .or_default()
+            .push(value.trim().trim_matches('"').to_string());
     }
     Ok(())
 }
 
 /// A training-cluster document: its reader gives the settings as slurm.conf would have them.
-fn read_document(_path: &Path, _keys: &mut BTreeMap<String, Vec<String>>) -> Result<(), String> {
-    Err("TEMP".to_string())
+fn read_document(path: &Path, keys: &mut BTreeMap<String, Vec<String>>) -> Result<(), String> {
+    let loaded = sluice_config::ClusterConfig::load(path).map_err(|errors| errors.to_string())?;
+    let config = loaded.config;
+    let mut set = |key: &str, value: String| keys.entry(key.to_string()).or_default().push(value);
+    set("clustername", config.cluster_name.clone());
+    for controller in &config.controllers {
+        set(
+            "slurmctldhost",
+            format!("{}({})", controller.host, controller.address()),
+        );
+    }
+    set("slurmctldport", config.slurmctld_port.to_string());
+    set("slurmctldpidfile", config.paths.slurmctld_pid_file.clone());
+    set(
+        "statesavelocation",
+        config.paths.state_save_location.clone(),
+    );
+    set("slurmdspooldir", config.paths.slurmd_spool_dir.clone());
+    Ok(())
 }
 
 /// Lines without comments, with continued lines joined.
@@ -223,7 +281,8 @@ trait StripPrefixIgnoreCase {
 impl StripPrefixIgnoreCase for String {
     fn strip_prefix_ignore_case(&self, prefix: &str) -> Option<&str> {
         let head = self.get(..prefix.len())?;
-        head.eq_ignore_ascii_case(prefix).then(|| &self[prefix.len()..])
+        head.eq_ignore_ascii_case(prefix)
+            .then(|| &self[prefix.len()..])
     }
 }
 
@@ -248,22 +307,43 @@ mod tests {
         )
         .expect("write");
         let settings = Settings::read(&main).expect("readable");
-        assert_eq!((settings.cluster.as_str(), settings.port), ("oracle", 16_817));
-        assert_eq!((settings.controllers[0].as_str(), settings.controller_hosts[0].as_str()), ("127.0.0.1", "vm"));
+        assert_eq!(
+            (settings.cluster.as_str(), settings.port),
+            ("oracle", 16_817)
+        );
+        assert_eq!(
+            (
+                settings.controllers[0].as_str(),
+                settings.controller_hosts[0].as_str()
+            ),
+            ("127.0.0.1", "vm")
+        );
         assert!(settings.interactive_step);
         assert_eq!(
             settings.socket_candidates(),
-            [PathBuf::from("/srv/pid/ctld.oracle.sock"), PathBuf::from("/srv/state/ctld.sock")]
+            [
+                PathBuf::from("/srv/pid/ctld.oracle.sock"),
+                PathBuf::from("/srv/state/ctld.sock")
+            ]
         );
     }
 
     /// A wrong SLURM_CONF is an error, not a reason to look elsewhere.
     #[test]
     fn finds() {
-        let variable = |name: &str| (name == "SLURM_CONF").then(|| "/nonexistent/slurm.conf".to_string());
-        assert_eq!(Settings::find(variable), Err(SettingsError::Variable("/nonexistent/slurm.conf".to_string())));
+        let variable =
+            |name: &str| (name == "SLURM_CONF").then(|| "/nonexistent/slurm.conf".to_string());
+        assert_eq!(
+            Settings::find(variable),
+            Err(SettingsError::Variable(
+                "/nonexistent/slurm.conf".to_string()
+            ))
+        );
         let server = |name: &str| (name == "SLURM_CONF_SERVER").then(|| "head:7000".to_string());
         let settings = Settings::find(server).expect("an address is enough");
-        assert_eq!((settings.controllers, settings.port), (vec!["head".to_string()], 7000));
+        assert_eq!(
+            (settings.controllers, settings.port),
+            (vec!["head".to_string()], 7000)
+        );
     }
 }

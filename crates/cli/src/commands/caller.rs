@@ -38,7 +38,12 @@ impl Place {
     #[must_use]
     pub fn here() -> Self {
         let environment = std::env::vars_os()
-            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+            .map(|(name, value)| {
+                (
+                    name.to_string_lossy().into_owned(),
+                    value.to_string_lossy().into_owned(),
+                )
+            })
             .collect();
         Self {
             environment,
@@ -78,20 +83,28 @@ impl Place {
     /// How times are printed.
     #[must_use]
     pub fn times(&self, now: UnixSeconds) -> TimeStyle {
-        TimeStyle { zone: self.zone.clone(), now, pattern: self.variable("SLURM_TIME_FORMAT") }
+        TimeStyle {
+            zone: self.zone.clone(),
+            now,
+            pattern: self.variable("SLURM_TIME_FORMAT"),
+        }
     }
 
     /// Longest text of an index list.
     #[must_use]
     pub fn index_text_max(&self) -> usize {
-        self.variable("SLURM_BITSTR_LEN").and_then(|text| text.parse().ok()).unwrap_or(INDEX_TEXT_MAX)
+        self.variable("SLURM_BITSTR_LEN")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(INDEX_TEXT_MAX)
     }
 }
 
 /// The present.
 #[must_use]
 pub fn now() -> UnixSeconds {
-    let seconds = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seconds = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     UnixSeconds(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
@@ -101,11 +114,17 @@ pub fn uid_of(name: &str) -> Option<u32> {
     if let Ok(uid) = name.parse() {
         return Some(uid);
     }
-    nix::unistd::User::from_name(name).ok().flatten().map(|user| user.uid.as_raw())
+    nix::unistd::User::from_name(name)
+        .ok()
+        .flatten()
+        .map(|user| user.uid.as_raw())
 }
 
 /// Name of a user; the number when there is none.
 #[must_use]
 pub fn user_name(uid: u32) -> String {
-    nix::unistd::User::from_uid(uid.into()).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
+    nix::unistd::User::from_uid(uid.into())
+        .ok()
+        .flatten()
+        .map_or_else(|| uid.to_string(), |user| user.name)
 }

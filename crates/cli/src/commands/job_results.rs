@@ -10,7 +10,9 @@ pub fn print_failures(results: &[JobResult]) -> Option<ErrorCode> {
     let mut failure = None;
     for result in results.iter().filter(|result| result.error_code != 0) {
         output::error_line(format!("{} for job {}", message(result), result.target));
-        let code = u16::try_from(result.error_code).ok().and_then(ErrorCode::from_number);
+        let code = u16::try_from(result.error_code)
+            .ok()
+            .and_then(ErrorCode::from_number);
         failure = Some(code.unwrap_or(ErrorCode::Unspecified));
     }
     failure
@@ -21,6 +23,8 @@ pub fn message(result: &JobResult) -> String {
     if !result.message.is_empty() {
         return result.message.clone();
     }
-    let code = u16::try_from(result.error_code).ok().and_then(ErrorCode::from_number);
+    let code = u16::try_from(result.error_code)
+        .ok()
+        .and_then(ErrorCode::from_number);
     code.unwrap_or(ErrorCode::Unspecified).message().to_string()
 }

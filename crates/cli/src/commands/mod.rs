@@ -30,22 +30,34 @@ pub const SLURM_VERSION: &str = "slurm 25.11.0";
 /// Runs the program with its whole command line; returns the exit status.
 #[must_use]
 pub fn run(arguments: &[String]) -> i32 {
-    let called_as = arguments.first().map(|path| base_name(path)).unwrap_or_default();
+    let called_as = arguments
+        .first()
+        .map(|path| base_name(path))
+        .unwrap_or_default();
     if let Some(command) = Command::from_name(&called_as) {
         return run_command(command, &arguments[1..]);
     }
-    match arguments.get(1).and_then(|name| Command::from_name(&base_name(name))) {
+    match arguments
+        .get(1)
+        .and_then(|name| Command::from_name(&base_name(name)))
+    {
         Some(command) => run_command(command, &arguments[2..]),
         None => {
             let names: Vec<&str> = Command::ALL.iter().map(|command| command.name()).collect();
-            output::error_line(format!("Usage: sluice-cli COMMAND [arguments…]\nCommands: {}", names.join(", ")));
+            output::error_line(format!(
+                "Usage: sluice-cli COMMAND [arguments…]\nCommands: {}",
+                names.join(", ")
+            ));
             1
         }
     }
 }
 
 fn base_name(path: &str) -> String {
-    Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    Path::new(path)
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 /// Runs one command with its arguments.
@@ -75,13 +87,18 @@ fn run_command(command: Command, arguments: &[String]) -> i32 {
 /// Prints what the C library and Slurm print for a bad command line.
 fn usage_error(command: Command, error: &UsageError) -> i32 {
     let name = command.name();
-    output::error_line(format!("{name}: {error}\nTry \"{name} --help\" for more information"));
+    output::error_line(format!(
+        "{name}: {error}\nTry \"{name} --help\" for more information"
+    ));
     command.usage_exit_code()
 }
 
 /// `--help`, `--usage`, `--version`.
 fn answer_about_itself(command: Command, parsed: &Parsed) -> Option<i32> {
-    let first = parsed.given.iter().find(|given| matches!(given.name, "help" | "usage" | "version"))?;
+    let first = parsed
+        .given
+        .iter()
+        .find(|given| matches!(given.name, "help" | "usage" | "version"))?;
     match first.name {
         "help" => output::text_out(&help::help(command)),
         "usage" => output::text_out(&help::usage(command)),
@@ -97,7 +114,10 @@ fn version_text() -> String {
 
 /// Runs a future to its end on this thread.
 fn block_on<F: Future<Output = i32>>(future: F) -> i32 {
-    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+    match tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => {
             let code = runtime.block_on(future);
             // Threads that wait for standard input must not keep the program.

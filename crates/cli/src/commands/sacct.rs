@@ -8,7 +8,7 @@ use sluice_model::error_code::ErrorCode;
 use sluice_model::ids::JobSelector;
 use sluice_model::state::JobStateSelector;
 use sluice_model::time::{UnixSeconds, parse_duration_minutes, parse_past_point_in_time};
-use sluice_proto::v1::JobQuery;
+use sluice_proto::v1::{CountRange, JobQuery};
 
 use super::block_on;
 use super::caller::{Place, now, uid_of};
@@ -16,8 +16,8 @@ use crate::client::Client;
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
 use crate::format::sacct::{
-    FORMAT_BRIEF, FORMAT_COMPLETION, FORMAT_DEFAULT, FORMAT_LONG, SacctColumn, TableStyle, columns, header, help_format,
-    job_lines,
+    FORMAT_BRIEF, FORMAT_COMPLETION, FORMAT_DEFAULT, FORMAT_LONG, SacctColumn, TableStyle, columns,
+    header, help_format, job_lines,
 };
 use crate::format::sacct_fields::SacctView;
 use crate::output;
@@ -29,16 +29,30 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Runs sacct.
 pub fn run(parsed: &Parsed) -> i32 {
     let place = Place::here();
-    let options = Options::new(Command::Sacct, &Parsed::default(), |name| place.variable(name), parsed);
+    let options = Options::new(
+        Command::Sacct,
+        &Parsed::default(),
+        |name| place.variable(name),
+        parsed,
+    );
     if options.has("helpformat") {
         output::text_out(&help_format());
         return 0;
     }
     if options.has("json") || options.has("yaml") {
-        output::error_line("sacct: error: JSON and YAML output are not supported yet: use --parsable2");
+        output::error_line(
+            "sacct: error: JSON and YAML output are not supported yet: use --parsable2",
+        );
         return 1;
     }
-    let prepared = chosen_columns(&options, parsed).and_then(|columns| Ok((columns, query(&options, parsed, &place)?)));
+    for name in ["reason", "constraints", "associations", "flags", "file"] {
+        if options.has(name) {
+            output::error_line(format!("sacct: error: --{name} is not supported yet"));
+            return 1;
+        }
+    }
+    let prepared = chosen_columns(&options, parsed)
+        .and_then(|columns| Ok((columns, query(&options, parsed, &place)?)));
     match prepared {
         Ok((columns, query)) => block_on(show(&options, &place, &columns, query)),
         Err(line) => {
@@ -50,8 +64,12 @@ pub fn run(parsed: &Parsed) -> i32 {
 
 fn chosen_columns(options: &Options, parsed: &Parsed) -> Result<Vec<SacctColumn>, String> {
     // Several -o add up; without one, the variable and the short forms count.
-    let given: Vec<&str> =
-        parsed.given.iter().filter(|given| given.name == "format").filter_map(|given| given.value.as_deref()).collect();
+    let given: Vec<&str> = parsed
+        .given
+        .iter()
+        .filter(|given| given.name == "format")
+        .filter_map(|given| given.value.as_deref())
+        .collect();
     let list = match (given.is_empty(), options.get("format")) {
         (false, _) => given.join(","),
         (true, _) if options.has("long") => FORMAT_LONG.to_string(),
@@ -95,9 +113,14 @@ fn query(options: &Options, parsed: &Parsed, place: &Place) -> Result<JobQuery, 
         return Err(format!("sacct: fatal: Bad job/step specified: {bad}"));
     }
     let mut query = JobQuery {
-        clusters: values(parsed, &["clusters", "cluster"]).into_iter().filter(|name| name != "all").collect(),
+        clusters: values(parsed, &["clusters", "cluster"])
+            .into_iter()
+            .filter(|name| name != "all")
+            .collect(),
         all_clusters: options.has("allclusters")
-            || values(parsed, &["clusters", "cluster"]).iter().any(|name| name == "all"),
+            || values(parsed, &["clusters", "cluster"])
+                .iter()
+                .any(|name| name == "all"),
         jobs,
         accounts: values(parsed, &["accounts"]),
         partitions: values(parsed, &["partition"]),
@@ -105,12 +128,9 @@ fn query(options: &Options, parsed: &Parsed, place: &Place) -> Result<JobQuery, 
         wckeys: values(parsed, &["wckeys"]),
         names: values(parsed, &["name"]),
         reservations: values(parsed, &["reservations"]),
-        reasons: values(parsed, &["reason"]),
-        constraints: values(parsed, &["constraints"]),
-        association_ids: values(parsed, &["associations"]).iter().filter_map(|id| id.parse().ok()).collect(),
-        nodes: options.get("nodelist").map(String::from),
+        nodes: values(parsed, &["nodelist"]),
         duplicates: options.has("duplicates"),
-        no_steps: options.has("allocations"),
+        allocations_only: options.has("allocations"),
         with_script: options.has("batch-script"),
         with_environment: options.has("env-vars"),
         ..JobQuery::default()
@@ -123,7 +143,12 @@ fn query(options: &Options, parsed: &Parsed, place: &Place) -> Result<JobQuery, 
 }
 
 /// Own jobs unless others (or particular jobs) are asked for; root sees all.
-fn set_people(query: &mut JobQuery, options: &Options, parsed: &Parsed, place: &Place) -> Result<(), String> {
+fn set_people(
+    query: &mut JobQuery,
+    options: &Options,
+    parsed: &Parsed,
+    place: &Place,
+) -> Result<(), String> {
     for user in values(parsed, &["user", "uid"]) {
         match uid_of(&user) {
             Some(uid) => query.uids.push(uid),
@@ -132,11 +157,19 @@ fn set_people(query: &mut JobQuery, options: &Options, parsed: &Parsed, place: &
     }
     for group in values(parsed, &["gid", "group"]) {
         let gid = group.parse().ok().or_else(|| {
-            nix::unistd::Group::from_name(&group).ok().flatten().map(|group| group.gid.as_raw())
+            nix::unistd::Group::from_name(&group)
+                .ok()
+                .flatten()
+                .map(|group| group.gid.as_raw())
         });
-        query.gids.push(gid.ok_or_else(|| format!("sacct: fatal: Invalid group: {group}"))?);
+        query
+            .gids
+            .push(gid.ok_or_else(|| format!("sacct: fatal: Invalid group: {group}"))?);
     }
-    let everyone = options.has("allusers") || place.uid == 0 || !query.jobs.is_empty() || !query.gids.is_empty();
+    let everyone = options.has("allusers")
+        || place.uid == 0
+        || !query.jobs.is_empty()
+        || !query.gids.is_empty();
     if query.uids.is_empty() && !everyone {
         query.uids.push(place.uid);
     }
@@ -147,58 +180,73 @@ fn set_states(query: &mut JobQuery, parsed: &Parsed) -> Result<(), String> {
     for word in values(parsed, &["state"]) {
         match word.parse::<JobStateSelector>() {
             Ok(JobStateSelector::Base(state)) => query.states.push(u32::from(state.number())),
-            Ok(JobStateSelector::Flag(flag)) => query.state_flags |= flag.bits(),
-            Err(_) => return Err(format!("sacct: fatal: unrecognized job state value '{word}'")),
+            Ok(JobStateSelector::Flag(flag)) => query.states.push(flag.bits()),
+            Err(_) => {
+                return Err(format!(
+                    "sacct: fatal: unrecognized job state value '{word}'"
+                ));
+            }
         }
     }
     Ok(())
 }
 
 fn set_ranges(query: &mut JobQuery, options: &Options) -> Result<(), String> {
-    let range = |name: &str| -> Result<(Option<u32>, Option<u32>), String> {
-        let Some(text) = options.get(name) else { return Ok((None, None)) };
+    let range = |name: &str| -> Result<Option<CountRange>, String> {
+        let Some(text) = options.get(name) else {
+            return Ok(None);
+        };
         let bad = || format!("sacct: fatal: Invalid --{name} specification: {text}");
         let (low, high) = text.split_once('-').unwrap_or((text, text));
-        Ok((Some(low.parse().map_err(|_| bad())?), Some(high.parse().map_err(|_| bad())?)))
+        Ok(Some(CountRange {
+            min: low.parse().map_err(|_| bad())?,
+            max: high.parse().map_err(|_| bad())?,
+        }))
     };
-    (query.min_nodes, query.max_nodes) = range("nnodes")?;
-    (query.min_cpus, query.max_cpus) = range("ncpus")?;
+    query.node_count = range("nnodes")?;
+    query.cpus = range("ncpus")?;
     let minutes = |name: &str| -> Result<Option<u32>, String> {
-        let Some(text) = options.get(name) else { return Ok(None) };
-        parse_duration_minutes(text).map(Some).map_err(|_| format!("sacct: fatal: Invalid --{name} specification: {text}"))
+        let Some(text) = options.get(name) else {
+            return Ok(None);
+        };
+        parse_duration_minutes(text)
+            .map(Some)
+            .map_err(|_| format!("sacct: fatal: Invalid --{name} specification: {text}"))
     };
-    query.min_time_limit = minutes("timelimit-min")?;
-    query.max_time_limit = minutes("timelimit-max")?;
+    query.time_limit_minutes = match (minutes("timelimit-min")?, minutes("timelimit-max")?) {
+        (None, None) => None,
+        (min, max) => Some(CountRange {
+            min: min.unwrap_or(0),
+            max: max.unwrap_or(u32::MAX),
+        }),
+    };
     Ok(())
 }
 
-/// Without times: today, or from the beginning for particular jobs, or this moment for states.
+/// The times given; what missing ones mean is the database's rule, for which it needs the caller's midnight.
 fn set_window(query: &mut JobQuery, options: &Options, place: &Place) -> Result<(), String> {
     let present = now();
     let point = |name: &str| -> Result<Option<UnixSeconds>, String> {
-        let Some(text) = options.get(name) else { return Ok(None) };
-        parse_past_point_in_time(text, present, &place.zone).map(Some).map_err(|error| error.to_string())
+        let Some(text) = options.get(name) else {
+            return Ok(None);
+        };
+        parse_past_point_in_time(text, present, &place.zone)
+            .map(Some)
+            .map_err(|error| error.to_string())
     };
     let (start, end) = (point("starttime")?, point("endtime")?);
-    let has_states = !query.states.is_empty() || query.state_flags != 0;
+    query.start = start.map(|start| start.0);
     query.end = end.map(|end| end.0);
-    query.start = match start {
-        Some(start) => Some(start.0),
-        None if !query.jobs.is_empty() => None,
-        None if has_states => {
-            query.end = query.end.or(Some(present.0));
-            Some(query.end.unwrap_or(present.0))
-        }
-        None => parse_past_point_in_time("00:00", present, &place.zone).ok().map(|midnight| midnight.0),
-    };
-    if let (Some(start), Some(end)) = (query.start, query.end)
+    query.midnight =
+        parse_past_point_in_time("00:00", present, &place.zone).map_or(0, |midnight| midnight.0);
+    if let (Some(start), Some(end)) = (start, end)
         && end < start
     {
         let times = place.times(present);
         return Err(format!(
             "sacct: fatal: Start time ({}) requested is after end time ({}).",
-            times.point(UnixSeconds(start)),
-            times.point(UnixSeconds(end))
+            times.point(start),
+            times.point(end)
         ));
     }
     Ok(())
@@ -206,7 +254,10 @@ fn set_window(query: &mut JobQuery, options: &Options, place: &Place) -> Result<
 
 async fn show(options: &Options, place: &Place, columns: &[SacctColumn], query: JobQuery) -> i32 {
     let window = options.has("truncate").then(|| {
-        (UnixSeconds(query.start.unwrap_or(0)), UnixSeconds(query.end.unwrap_or_else(|| now().0)))
+        (
+            UnixSeconds(query.start.unwrap_or(0)),
+            UnixSeconds(query.end.unwrap_or_else(|| now().0)),
+        )
     });
     let (script, environment) = (query.with_script, query.with_environment);
     let result = async { Client::connect(PATIENCE).await?.job_records(query).await };
@@ -214,7 +265,9 @@ async fn show(options: &Options, place: &Place, columns: &[SacctColumn], query: 
         Ok(jobs) => jobs,
         Err(error) => {
             let text = match error.code() {
-                Some(ErrorCode::NotSupported | ErrorCode::Disabled) => "Slurm accounting storage is disabled".to_string(),
+                Some(ErrorCode::NotSupported | ErrorCode::Disabled) => {
+                    "Slurm accounting storage is disabled".to_string()
+                }
                 _ => format!("sacct: error: {error}"),
             };
             output::error_line(text);
@@ -231,8 +284,14 @@ async fn show(options: &Options, place: &Place, columns: &[SacctColumn], query: 
     }
     let delimiter = options.get("delimiter").unwrap_or("|").to_string();
     let style = match (options.has("parsable"), options.has("parsable2")) {
-        (_, true) => TableStyle::Delimited { delimiter, trailing: false },
-        (true, _) => TableStyle::Delimited { delimiter, trailing: true },
+        (_, true) => TableStyle::Delimited {
+            delimiter,
+            trailing: false,
+        },
+        (true, _) => TableStyle::Delimited {
+            delimiter,
+            trailing: true,
+        },
         _ => TableStyle::Padded,
     };
     let view = SacctView {
@@ -253,15 +312,24 @@ async fn show(options: &Options, place: &Place, columns: &[SacctColumn], query: 
 
 /// Batch scripts or environments of the jobs.
 fn print_texts(
-    jobs: &[(sluice_model::accounting::JobRecord, Vec<sluice_model::accounting::StepRecord>)],
+    jobs: &[(
+        sluice_model::accounting::JobRecord,
+        Vec<sluice_model::accounting::StepRecord>,
+    )],
     scripts: bool,
 ) {
     for (job, _) in jobs {
         let (title, text) = if scripts {
-            (format!("Batch Script for {}", job.job_id), job.script.as_deref().unwrap_or("NONE"))
+            (
+                format!("Batch Script for {}", job.job_id),
+                job.script.as_deref().unwrap_or("NONE"),
+            )
         } else {
             (
-                format!("Environment used for {} (must be batch to display)", job.job_id),
+                format!(
+                    "Environment used for {} (must be batch to display)",
+                    job.job_id
+                ),
                 job.environment.as_deref().unwrap_or("NONE"),
             )
         };

@@ -7,7 +7,8 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::time::Duration;
 
 use sluice_model::accounting::{
-    AccountRecord, AdminLevel, AssociationLimits, AssociationRecord, ClusterRecord, QosRecord, UserRecord,
+    AccountRecord, AdminLevel, AssociationLimits, AssociationRecord, ClusterRecord, QosRecord,
+    UserRecord,
 };
 use sluice_proto::v1;
 
@@ -19,8 +20,8 @@ use crate::flags::Command;
 use crate::flags::getopt::Parsed;
 use crate::format::sacct::{TableStyle, table_header, table_line};
 use crate::format::sacctmgr::{
-    ACCOUNT_ASSOC_COLUMNS, ACCOUNT_COLUMNS, ASSOCIATION_COLUMNS, CLUSTER_COLUMNS, Entry, QOS_COLUMNS, USER_ASSOC_COLUMNS,
-    USER_COLUMNS, columns,
+    ACCOUNT_ASSOC_COLUMNS, ACCOUNT_COLUMNS, ASSOCIATION_COLUMNS, CLUSTER_COLUMNS, Entry,
+    QOS_COLUMNS, USER_ASSOC_COLUMNS, USER_COLUMNS, columns,
 };
 use crate::output;
 use crate::submit::options::Options;
@@ -34,7 +35,12 @@ const TREE_WIDTH: i32 = -20;
 /// Runs sacctmgr.
 pub fn run(parsed: &Parsed) -> i32 {
     let place = Place::here();
-    let options = Options::new(Command::Sacctmgr, &Parsed::default(), |name| place.variable(name), parsed);
+    let options = Options::new(
+        Command::Sacctmgr,
+        &Parsed::default(),
+        |name| place.variable(name),
+        parsed,
+    );
     if options.has("json") || options.has("yaml") {
         output::error_line("sacctmgr: error: JSON and YAML output are not supported yet: use -P");
         return 1;
@@ -68,18 +74,34 @@ async fn interactive(options: &Options) -> i32 {
 }
 
 async fn execute(options: &Options, words: &[String]) -> i32 {
-    let Some((verb, rest)) = words.split_first() else { return 0 };
+    let Some((verb, rest)) = words.split_first() else {
+        return 0;
+    };
     let result = match verb.to_ascii_lowercase().as_str() {
-        word if is_keyword(word, "show", 1) || is_keyword(word, "list", 1) => show(options, rest).await,
-        word if is_keyword(word, "add", 2) || is_keyword(word, "create", 2) => add(options, rest).await,
+        word if is_keyword(word, "show", 1) || is_keyword(word, "list", 1) => {
+            show(options, rest).await
+        }
+        word if is_keyword(word, "add", 2) || is_keyword(word, "create", 2) => {
+            add(options, rest).await
+        }
         word if is_keyword(word, "version", 4) => {
             output::text_out(&version_text());
             Ok(0)
         }
         word if is_keyword(word, "ping", 4) => ping().await,
-        word if ["modify", "delete", "remove", "dump", "load", "archive", "clear", "reconfigure", "shutdown"]
-            .iter()
-            .any(|name| is_keyword(word, name, 3)) =>
+        word if [
+            "modify",
+            "delete",
+            "remove",
+            "dump",
+            "load",
+            "archive",
+            "clear",
+            "reconfigure",
+            "shutdown",
+        ]
+        .iter()
+        .any(|name| is_keyword(word, name, 3)) =>
         {
             output::error_line(format!("sacctmgr: error: {word} is not supported yet"));
             Ok(1)
@@ -90,15 +112,22 @@ async fn execute(options: &Options, words: &[String]) -> i32 {
         }
     };
     result.unwrap_or_else(|error| {
-        output::error_line(format!(" error: {error}"));
+        output::error_with_hint(format!(" error: {error}"), &error);
         1
     })
 }
 
 async fn ping() -> Result<i32, ClientError> {
     let reply = Client::connect(PATIENCE).await?.ping().await?;
-    let up = reply.accounting.as_ref().is_some_and(|health| health.connected);
-    output::line(format!("slurmdbd(primary) at {} is {}", reply.hostname, if up { "UP" } else { "DOWN" }));
+    let up = reply
+        .accounting
+        .as_ref()
+        .is_some_and(|health| health.connected);
+    output::line(format!(
+        "slurmdbd(primary) at {} is {}",
+        reply.hostname,
+        if up { "UP" } else { "DOWN" }
+    ));
     Ok(i32::from(!up))
 }
 
@@ -113,8 +142,18 @@ struct Words {
 impl Words {
     fn new(words: &[String]) -> Self {
         const SWITCHES: [&str; 12] = [
-            "withassoc", "withdeleted", "withcoord", "tree", "wolimits", "wopinfo", "woplimits", "withsubaccounts",
-            "onlydefaults", "withrawqoslevel", "withclusters", "withfed",
+            "withassoc",
+            "withdeleted",
+            "withcoord",
+            "tree",
+            "wolimits",
+            "wopinfo",
+            "woplimits",
+            "withsubaccounts",
+            "onlydefaults",
+            "withrawqoslevel",
+            "withclusters",
+            "withfed",
         ];
         let mut parsed = Self::default();
         for word in words {
@@ -125,7 +164,10 @@ impl Words {
                     parsed.pairs.push((key.to_ascii_lowercase(), value));
                 }
                 None if lower == "where" || lower == "set" => {}
-                None => match SWITCHES.iter().find(|name| is_keyword(&lower, name, 5.min(name.len()))) {
+                None => match SWITCHES
+                    .iter()
+                    .find(|name| is_keyword(&lower, name, 5.min(name.len())))
+                {
                     Some(name) => parsed.switches.push((*name).to_string()),
                     None => parsed.names.extend(split(word)),
                 },
@@ -135,7 +177,11 @@ impl Words {
     }
 
     fn value(&self, name: &str, least: usize) -> Option<&str> {
-        self.pairs.iter().rev().find(|(key, _)| is_keyword(key, name, least)).map(|(_, value)| value.as_str())
+        self.pairs
+            .iter()
+            .rev()
+            .find(|(key, _)| is_keyword(key, name, least))
+            .map(|(_, value)| value.as_str())
     }
 
     fn list(&self, name: &str, least: usize) -> Vec<String> {
@@ -148,11 +194,21 @@ impl Words {
 }
 
 fn split(text: &str) -> Vec<String> {
-    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(String::from).collect()
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(String::from)
+        .collect()
 }
 
 /// Prints a table of entries.
-fn print(options: &Options, words: &Words, default: &str, tree: bool, entries: &[Entry<'_>]) -> i32 {
+fn print(
+    options: &Options,
+    words: &Words,
+    default: &str,
+    tree: bool,
+    entries: &[Entry<'_>],
+) -> i32 {
     let list = words.value("format", 1).unwrap_or(default);
     let mut columns = match columns(list) {
         Ok(columns) => columns,
@@ -162,24 +218,37 @@ fn print(options: &Options, words: &Words, default: &str, tree: bool, entries: &
         }
     };
     if tree {
-        for column in columns.iter_mut().filter(|column| column.field.header == "Account") {
+        for column in columns
+            .iter_mut()
+            .filter(|column| column.field.header == "Account")
+        {
             column.width = TREE_WIDTH;
         }
     }
     let style = match (options.has("parsable"), options.has("parsable2")) {
-        (_, true) => TableStyle::Delimited { delimiter: "|".to_string(), trailing: false },
-        (true, _) => TableStyle::Delimited { delimiter: "|".to_string(), trailing: true },
+        (_, true) => TableStyle::Delimited {
+            delimiter: "|".to_string(),
+            trailing: false,
+        },
+        (true, _) => TableStyle::Delimited {
+            delimiter: "|".to_string(),
+            trailing: true,
+        },
         _ => TableStyle::Padded,
     };
     let mut text = String::new();
     if !options.has("noheader") {
-        let names: Vec<(String, i32)> =
-            columns.iter().map(|column| (column.field.header.to_string(), column.width)).collect();
+        let names: Vec<(String, i32)> = columns
+            .iter()
+            .map(|column| (column.field.header.to_string(), column.width))
+            .collect();
         text.push_str(&table_header(&names, &style));
     }
     for entry in entries {
-        let values: Vec<(String, i32)> =
-            columns.iter().map(|column| ((column.field.value)(entry), column.width)).collect();
+        let values: Vec<(String, i32)> = columns
+            .iter()
+            .map(|column| ((column.field.value)(entry), column.width))
+            .collect();
         text.push_str(&table_line(&values, &style));
         text.push('\n');
     }
@@ -188,7 +257,9 @@ fn print(options: &Options, words: &Words, default: &str, tree: bool, entries: &
 }
 
 async fn show(options: &Options, words: &[String]) -> Result<i32, ClientError> {
-    let Some((entity, rest)) = words.split_first() else { return Ok(no_entity()) };
+    let Some((entity, rest)) = words.split_first() else {
+        return Ok(no_entity());
+    };
     let words = Words::new(rest);
     match entity.to_ascii_lowercase().as_str() {
         word if is_keyword(word, "accounts", 2) => show_accounts(options, &words).await,
@@ -196,9 +267,22 @@ async fn show(options: &Options, words: &[String]) -> Result<i32, ClientError> {
         word if is_keyword(word, "clusters", 2) => show_clusters(options, &words).await,
         word if is_keyword(word, "qos", 1) => show_qos(options, &words).await,
         word if is_keyword(word, "users", 1) => show_users(options, &words).await,
-        word if ["configuration", "events", "federations", "problems", "resources", "reservations", "runawayjobs", "stats", "transactions", "tres", "wckeys", "instances"]
-            .iter()
-            .any(|name| is_keyword(word, name, 2)) =>
+        word if [
+            "configuration",
+            "events",
+            "federations",
+            "problems",
+            "resources",
+            "reservations",
+            "runawayjobs",
+            "stats",
+            "transactions",
+            "tres",
+            "wckeys",
+            "instances",
+        ]
+        .iter()
+        .any(|name| is_keyword(word, name, 2)) =>
         {
             output::error_line(format!("sacctmgr: error: show {word} is not supported yet"));
             Ok(1)
@@ -223,14 +307,24 @@ where
     R: TryFrom<M>,
     ClientError: From<R::Error>,
 {
-    messages.into_iter().map(|message| R::try_from(message).map_err(ClientError::from)).collect()
+    messages
+        .into_iter()
+        .map(|message| R::try_from(message).map_err(ClientError::from))
+        .collect()
 }
 
 async fn associations(
     client: &Client,
     request: v1::ListAssociationsRequest,
 ) -> Result<Vec<AssociationRecord>, ClientError> {
-    records(client.accounting().list_associations(request).await?.into_inner().associations)
+    records(
+        client
+            .accounting()
+            .list_associations(request)
+            .await?
+            .into_inner()
+            .associations,
+    )
 }
 
 async fn show_accounts(options: &Options, words: &Words) -> Result<i32, ClientError> {
@@ -238,26 +332,53 @@ async fn show_accounts(options: &Options, words: &Words) -> Result<i32, ClientEr
     let mut names = words.names.clone();
     names.extend(words.list("names", 1));
     names.extend(words.list("accounts", 2));
-    let request = v1::ListAccountsRequest { names: names.clone(), with_deleted: words.has("withdeleted") };
-    let accounts: Vec<AccountRecord> = records(client.accounting().list_accounts(request).await?.into_inner().accounts)?;
+    let request = v1::ListAccountsRequest {
+        names: names.clone(),
+        with_deleted: words.has("withdeleted"),
+    };
+    let accounts: Vec<AccountRecord> = records(
+        client
+            .accounting()
+            .list_accounts(request)
+            .await?
+            .into_inner()
+            .accounts,
+    )?;
     if !(options.has("associations") || words.has("withassoc")) {
-        let entries: Vec<Entry<'_>> =
-            accounts.iter().map(|account| Entry { account: Some(account), ..Entry::default() }).collect();
+        let entries: Vec<Entry<'_>> = accounts
+            .iter()
+            .map(|account| Entry {
+                account: Some(account),
+                ..Entry::default()
+            })
+            .collect();
         return Ok(print(options, words, ACCOUNT_COLUMNS, false, &entries));
     }
-    let request = v1::ListAssociationsRequest { accounts: names, clusters: words.list("clusters", 1), ..Default::default() };
+    let request = v1::ListAssociationsRequest {
+        accounts: names,
+        clusters: words.list("clusters", 1),
+        ..Default::default()
+    };
     let rows = associations(&client, request).await?;
     let entries: Vec<Entry<'_>> = accounts
         .iter()
         .flat_map(|account| {
-            rows.iter().filter(|row| row.account == account.name).map(|row| Entry {
-                account: Some(account),
-                association: Some(row),
-                ..Entry::default()
-            })
+            rows.iter()
+                .filter(|row| row.account == account.name)
+                .map(|row| Entry {
+                    account: Some(account),
+                    association: Some(row),
+                    ..Entry::default()
+                })
         })
         .collect();
-    Ok(print(options, words, &format!("{ACCOUNT_COLUMNS},{ACCOUNT_ASSOC_COLUMNS}"), false, &entries))
+    Ok(print(
+        options,
+        words,
+        &format!("{ACCOUNT_COLUMNS},{ACCOUNT_ASSOC_COLUMNS}"),
+        false,
+        &entries,
+    ))
 }
 
 async fn show_users(options: &Options, words: &Words) -> Result<i32, ClientError> {
@@ -265,16 +386,45 @@ async fn show_users(options: &Options, words: &Words) -> Result<i32, ClientError
     let mut names = words.names.clone();
     names.extend(words.list("names", 1));
     names.extend(words.list("users", 1));
-    let request = v1::ListUsersRequest { names: names.clone(), with_deleted: words.has("withdeleted") };
-    let users: Vec<UserRecord> = records(client.accounting().list_users(request).await?.into_inner().users)?;
+    let request = v1::ListUsersRequest {
+        names: names.clone(),
+        with_deleted: words.has("withdeleted"),
+    };
+    let users: Vec<UserRecord> = records(
+        client
+            .accounting()
+            .list_users(request)
+            .await?
+            .into_inner()
+            .users,
+    )?;
     let asks_association = words.value("format", 1).is_some_and(|list| {
         split(list).iter().any(|item| {
-            let name = item.split('%').next().unwrap_or_default().to_ascii_lowercase();
-            !["user", "defaultaccount", "defacct", "adminlevel", "admin", "coordinators", "name"].contains(&name.as_str())
+            let name = item
+                .split('%')
+                .next()
+                .unwrap_or_default()
+                .to_ascii_lowercase();
+            ![
+                "user",
+                "defaultaccount",
+                "defacct",
+                "adminlevel",
+                "admin",
+                "coordinators",
+                "name",
+            ]
+            .contains(&name.as_str())
         })
     });
     if !(options.has("associations") || words.has("withassoc") || asks_association) {
-        let entries: Vec<Entry<'_>> = users.iter().map(|user| Entry { user: Some(user), ..Entry::default() }).collect();
+        let entries: Vec<Entry<'_>> = users
+            .iter()
+            .map(|user| Entry {
+                user: Some(user),
+                ..Entry::default()
+            })
+            .collect();
         return Ok(print(options, words, USER_COLUMNS, false, &entries));
     }
     let request = v1::ListAssociationsRequest {
@@ -287,14 +437,22 @@ async fn show_users(options: &Options, words: &Words) -> Result<i32, ClientError
     let entries: Vec<Entry<'_>> = users
         .iter()
         .flat_map(|user| {
-            rows.iter().filter(|row| row.user == user.name).map(|row| Entry {
-                user: Some(user),
-                association: Some(row),
-                ..Entry::default()
-            })
+            rows.iter()
+                .filter(|row| row.user == user.name)
+                .map(|row| Entry {
+                    user: Some(user),
+                    association: Some(row),
+                    ..Entry::default()
+                })
         })
         .collect();
-    Ok(print(options, words, &format!("{USER_COLUMNS},{USER_ASSOC_COLUMNS}"), false, &entries))
+    Ok(print(
+        options,
+        words,
+        &format!("{USER_COLUMNS},{USER_ASSOC_COLUMNS}"),
+        false,
+        &entries,
+    ))
 }
 
 async fn show_associations(options: &Options, words: &Words) -> Result<i32, ClientError> {
@@ -313,7 +471,11 @@ async fn show_associations(options: &Options, words: &Words) -> Result<i32, Clie
     let tree = words.has("tree");
     let entries: Vec<Entry<'_>> = rows
         .iter()
-        .map(|row| Entry { association: Some(row), depth: tree.then(|| depth(row, &rows)), ..Entry::default() })
+        .map(|row| Entry {
+            association: Some(row),
+            depth: tree.then(|| depth(row, &rows)),
+            ..Entry::default()
+        })
         .collect();
     Ok(print(options, words, ASSOCIATION_COLUMNS, tree, &entries))
 }
@@ -326,7 +488,9 @@ fn depth(row: &AssociationRecord, rows: &[AssociationRecord]) -> usize {
     for _ in 0..rows.len() {
         let parent = rows
             .iter()
-            .find(|other| other.cluster == row.cluster && other.account == account && other.user.is_empty())
+            .find(|other| {
+                other.cluster == row.cluster && other.account == account && other.user.is_empty()
+            })
             .map(|other| other.parent_account.as_str())
             .filter(|parent| !parent.is_empty());
         match parent {
@@ -345,18 +509,33 @@ async fn show_clusters(options: &Options, words: &Words) -> Result<i32, ClientEr
     let mut names = words.names.clone();
     names.extend(words.list("names", 1));
     names.extend(words.list("clusters", 1));
-    let request = v1::ListClustersRequest { names, with_deleted: words.has("withdeleted") };
-    let clusters: Vec<ClusterRecord> = records(client.accounting().list_clusters(request).await?.into_inner().clusters)?;
+    let request = v1::ListClustersRequest {
+        names,
+        with_deleted: words.has("withdeleted"),
+    };
+    let clusters: Vec<ClusterRecord> = records(
+        client
+            .accounting()
+            .list_clusters(request)
+            .await?
+            .into_inner()
+            .clusters,
+    )?;
     let roots = associations(
         &client,
-        v1::ListAssociationsRequest { accounts: vec!["root".to_string()], ..Default::default() },
+        v1::ListAssociationsRequest {
+            accounts: vec!["root".to_string()],
+            ..Default::default()
+        },
     )
     .await?;
     let entries: Vec<Entry<'_>> = clusters
         .iter()
         .map(|cluster| Entry {
             cluster: Some(cluster),
-            association: roots.iter().find(|row| row.cluster == cluster.name && row.user.is_empty()),
+            association: roots
+                .iter()
+                .find(|row| row.cluster == cluster.name && row.user.is_empty()),
             ..Entry::default()
         })
         .collect();
@@ -367,9 +546,25 @@ async fn show_qos(options: &Options, words: &Words) -> Result<i32, ClientError> 
     let client = Client::connect(PATIENCE).await?;
     let mut names = words.names.clone();
     names.extend(words.list("names", 1));
-    let request = v1::ListQosRequest { names, with_deleted: words.has("withdeleted") };
-    let qos: Vec<QosRecord> = records(client.accounting().list_qos(request).await?.into_inner().qos)?;
-    let entries: Vec<Entry<'_>> = qos.iter().map(|qos| Entry { qos: Some(qos), ..Entry::default() }).collect();
+    let request = v1::ListQosRequest {
+        names,
+        with_deleted: words.has("withdeleted"),
+    };
+    let qos: Vec<QosRecord> = records(
+        client
+            .accounting()
+            .list_qos(request)
+            .await?
+            .into_inner()
+            .qos,
+    )?;
+    let entries: Vec<Entry<'_>> = qos
+        .iter()
+        .map(|qos| Entry {
+            qos: Some(qos),
+            ..Entry::default()
+        })
+        .collect();
     Ok(print(options, words, QOS_COLUMNS, false, &entries))
 }
 
@@ -379,7 +574,12 @@ fn settings(words: &Words) -> Result<(v1::AssociationSettings, Vec<String>), Str
     let mut limits = AssociationLimits::default();
     let mut settings = v1::AssociationSettings::default();
     for (key, value) in &words.pairs {
-        let number = || value.parse::<u32>().map(Some).map_err(|_| format!(" Bad value for {key}: {value}"));
+        let number = || {
+            value
+                .parse::<u32>()
+                .map(Some)
+                .map_err(|_| format!(" Bad value for {key}: {value}"))
+        };
         let mut show = |name: &str| shown.push(format!("  {name:<13} = {value}"));
         match key.as_str() {
             key if is_keyword(key, "fairshare", 1) || is_keyword(key, "shares", 2) => {
@@ -420,11 +620,14 @@ fn settings(words: &Words) -> Result<(v1::AssociationSettings, Vec<String>), Str
             }
             key if is_keyword(key, "maxwalldurationperjob", 4) => {
                 let minutes = sluice_model::time::parse_duration_minutes(value);
-                limits.max_wall_per_job = Some(minutes.map_err(|_| format!(" Bad value for {key}: {value}"))?);
+                limits.max_wall_per_job =
+                    Some(minutes.map_err(|_| format!(" Bad value for {key}: {value}"))?);
                 show("MaxWall");
             }
             key if is_keyword(key, "qoslevel", 1) => {
-                settings.qos = Some(v1::StringList { items: split(value) });
+                settings.qos = Some(v1::StringList {
+                    items: split(value),
+                });
                 show("QOS");
             }
             key if is_keyword(key, "defaultqos", 8) => {
@@ -445,24 +648,53 @@ fn settings(words: &Words) -> Result<(v1::AssociationSettings, Vec<String>), Str
 
 /// Keys that adding an entity knows besides those of [`settings`].
 const ADD_KEYS: [&str; 12] = [
-    "accounts", "adminlevel", "clusters", "classification", "defaultaccount", "description", "names", "organization",
-    "parent", "partitions", "users", "flags",
+    "accounts",
+    "adminlevel",
+    "clusters",
+    "classification",
+    "defaultaccount",
+    "description",
+    "names",
+    "organization",
+    "parent",
+    "partitions",
+    "users",
+    "flags",
 ];
 
 fn unknown_key(words: &Words) -> Option<String> {
     const LIMIT_KEYS: [&str; 14] = [
-        "fairshare", "shares", "grpjobs", "grpsubmitjobs", "grptres", "grptresmins", "maxjobs", "maxsubmitjobs",
-        "maxtresperjob", "maxwalldurationperjob", "qoslevel", "defaultqos", "priority", "comment",
+        "fairshare",
+        "shares",
+        "grpjobs",
+        "grpsubmitjobs",
+        "grptres",
+        "grptresmins",
+        "maxjobs",
+        "maxsubmitjobs",
+        "maxtresperjob",
+        "maxwalldurationperjob",
+        "qoslevel",
+        "defaultqos",
+        "priority",
+        "comment",
     ];
     words
         .pairs
         .iter()
-        .find(|(key, _)| !ADD_KEYS.iter().chain(&LIMIT_KEYS).any(|known| is_keyword(key, known, 1)))
+        .find(|(key, _)| {
+            !ADD_KEYS
+                .iter()
+                .chain(&LIMIT_KEYS)
+                .any(|known| is_keyword(key, known, 1))
+        })
         .map(|(key, value)| format!(" Unknown option: {key}={value}"))
 }
 
 async fn add(options: &Options, words: &[String]) -> Result<i32, ClientError> {
-    let Some((entity, rest)) = words.split_first() else { return Ok(bad_add()) };
+    let Some((entity, rest)) = words.split_first() else {
+        return Ok(bad_add());
+    };
     if options.has("readonly") {
         output::error_line("Can't run this command in readonly mode.");
         return Ok(1);
@@ -480,9 +712,13 @@ async fn add(options: &Options, words: &[String]) -> Result<i32, ClientError> {
         }
     };
     match entity.to_ascii_lowercase().as_str() {
-        word if is_keyword(word, "accounts", 1) => add_accounts(options, &words, settings, shown).await,
+        word if is_keyword(word, "accounts", 1) => {
+            add_accounts(options, &words, settings, shown).await
+        }
         word if is_keyword(word, "users", 1) => add_users(options, &words, settings, shown).await,
-        word if is_keyword(word, "clusters", 2) => add_clusters(options, &words, settings, shown).await,
+        word if is_keyword(word, "clusters", 2) => {
+            add_clusters(options, &words, settings, shown).await
+        }
         _ => Ok(bad_add()),
     }
 }
@@ -537,7 +773,10 @@ async fn add_accounts(
         output::error_line(" Need name of account to add.");
         return Ok(1);
     }
-    let (description, organization) = (words.value("description", 1), words.value("organization", 1));
+    let (description, organization) = (
+        words.value("description", 1),
+        words.value("organization", 1),
+    );
     let parent = words.value("parent", 1).unwrap_or_default().to_string();
     let request = v1::AddAccountsRequest {
         names: names.clone(),
@@ -549,11 +788,18 @@ async fn add_accounts(
         dry_run: true,
     };
     let client = Client::connect(PATIENCE).await?;
-    let plan = client.accounting().add_accounts(request.clone()).await?.into_inner();
+    let plan = client
+        .accounting()
+        .add_accounts(request.clone())
+        .await?
+        .into_inner();
     let rows: Vec<AssociationRecord> = records(plan.associations)?;
     if rows.is_empty() && plan.added.is_empty() {
         for name in &plan.existing {
-            output::line(format!(" Already existing account {name} on cluster {}", client.settings.cluster));
+            output::line(format!(
+                " Already existing account {name} on cluster {}",
+                client.settings.cluster
+            ));
         }
         return Ok(1);
     }
@@ -562,8 +808,16 @@ async fn add_accounts(
         lines.push(" Adding Account(s)".to_string());
         lines.extend(plan.added.iter().map(|name| format!("  {name}")));
         lines.push(" Settings".to_string());
-        lines.push(format!("  {:<15} = {}", "Description", description.map_or("Account Name", |text| text)));
-        lines.push(format!("  {:<15} = {}", "Organization", organization.map_or("Parent/Account Name", |text| text)));
+        lines.push(format!(
+            "  {:<15} = {}",
+            "Description",
+            description.map_or("Account Name", |text| text)
+        ));
+        lines.push(format!(
+            "  {:<15} = {}",
+            "Organization",
+            organization.map_or("Parent/Account Name", |text| text)
+        ));
     }
     lines.push(" Associations =".to_string());
     lines.extend(association_lines(&rows));
@@ -578,7 +832,13 @@ async fn add_accounts(
     if !confirmed(options) {
         return Ok(0);
     }
-    client.accounting().add_accounts(v1::AddAccountsRequest { dry_run: false, ..request }).await?;
+    client
+        .accounting()
+        .add_accounts(v1::AddAccountsRequest {
+            dry_run: false,
+            ..request
+        })
+        .await?;
     Ok(0)
 }
 
@@ -612,13 +872,20 @@ async fn add_users(
         accounts: words.list("accounts", 1),
         clusters: words.list("clusters", 1),
         partitions: words.list("partitions", 1),
-        default_account: words.value("defaultaccount", 8).unwrap_or_default().to_string(),
+        default_account: words
+            .value("defaultaccount", 8)
+            .unwrap_or_default()
+            .to_string(),
         admin_level: admin_level.map(|level| v1::AdminLevel::from(level) as i32),
         settings: Some(settings),
         dry_run: true,
     };
     let client = Client::connect(PATIENCE).await?;
-    let plan = client.accounting().add_users(request.clone()).await?.into_inner();
+    let plan = client
+        .accounting()
+        .add_users(request.clone())
+        .await?
+        .into_inner();
     let rows: Vec<AssociationRecord> = records(plan.associations)?;
     if rows.is_empty() && plan.added.is_empty() {
         output::line("Nothing added.");
@@ -651,7 +918,13 @@ async fn add_users(
     if !confirmed(options) {
         return Ok(0);
     }
-    client.accounting().add_users(v1::AddUsersRequest { dry_run: false, ..request }).await?;
+    client
+        .accounting()
+        .add_users(v1::AddUsersRequest {
+            dry_run: false,
+            ..request
+        })
+        .await?;
     Ok(0)
 }
 
@@ -671,13 +944,20 @@ async fn add_clusters(
     let client = Client::connect(PATIENCE).await?;
     let request = |name: &str, dry_run: bool| v1::AddClusterRequest {
         name: name.to_string(),
-        classification: words.value("classification", 3).unwrap_or_default().to_string(),
+        classification: words
+            .value("classification", 3)
+            .unwrap_or_default()
+            .to_string(),
         settings: Some(settings.clone()),
         dry_run,
     };
     let mut new = Vec::new();
     for name in &names {
-        let plan = client.accounting().add_cluster(request(name, true)).await?.into_inner();
+        let plan = client
+            .accounting()
+            .add_cluster(request(name, true))
+            .await?
+            .into_inner();
         if plan.added.is_empty() {
             output::line(format!(" This cluster {name} already exists.  Not adding."));
         } else {
@@ -698,7 +978,10 @@ async fn add_clusters(
         return Ok(0);
     }
     for name in &new {
-        client.accounting().add_cluster(request(name, false)).await?;
+        client
+            .accounting()
+            .add_cluster(request(name, false))
+            .await?;
     }
     Ok(0)
 }
@@ -708,7 +991,12 @@ mod tests {
     use super::*;
 
     fn words(line: &str) -> Words {
-        Words::new(&line.split_whitespace().map(String::from).collect::<Vec<_>>())
+        Words::new(
+            &line
+                .split_whitespace()
+                .map(String::from)
+                .collect::<Vec<_>>(),
+        )
     }
 
     /// Spellings that scripts use.
@@ -719,17 +1007,29 @@ mod tests {
         assert_eq!(parsed.value("format", 1), Some("account%256"));
         assert!(parsed.has("withassoc"));
         assert_eq!(parsed.list("users", 1), ["alice", "bob"]);
-        assert_eq!(unknown_key(&words("nosuch=3")), Some(" Unknown option: nosuch=3".to_string()));
-        assert_eq!(unknown_key(&words("fairshare=3 maxjobs=1 parent=x desc=y")), None);
+        assert_eq!(
+            unknown_key(&words("nosuch=3")),
+            Some(" Unknown option: nosuch=3".to_string())
+        );
+        assert_eq!(
+            unknown_key(&words("fairshare=3 maxjobs=1 parent=x desc=y")),
+            None
+        );
     }
 
     /// The lines of a new user, as a real sacctmgr prints them.
     #[test]
     fn lines() {
-        let rows = [AssociationRecord::new("oracle", "newacct", ""), AssociationRecord::new("oracle", "newacct", "carol")];
+        let rows = [
+            AssociationRecord::new("oracle", "newacct", ""),
+            AssociationRecord::new("oracle", "newacct", "carol"),
+        ];
         assert_eq!(
             association_lines(&rows),
-            ["  C = oracle     A = newacct             ", "  C = oracle     A = newacct              U = carol    "]
+            [
+                "  C = oracle     A = newacct             ",
+                "  C = oracle     A = newacct              U = carol    "
+            ]
         );
     }
 
@@ -740,8 +1040,13 @@ mod tests {
             parent_account: parent.to_string(),
             ..AssociationRecord::new("oracle", account, user)
         };
-        let rows =
-            [row("root", "", ""), row("root", "", "root"), row("science", "root", ""), row("bio", "science", ""), row("bio", "", "bob")];
+        let rows = [
+            row("root", "", ""),
+            row("root", "", "root"),
+            row("science", "root", ""),
+            row("bio", "science", ""),
+            row("bio", "", "bob"),
+        ];
         let depths: Vec<usize> = rows.iter().map(|each| depth(each, &rows)).collect();
         assert_eq!(depths, [0, 1, 1, 2, 3]);
     }

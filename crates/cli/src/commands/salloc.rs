@@ -22,7 +22,12 @@ use crate::submit::options::Options;
 /// Runs salloc.
 pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
     let place = Place::here();
-    let options = Options::new(Command::Salloc, &Parsed::default(), |name| place.variable(name), parsed);
+    let options = Options::new(
+        Command::Salloc,
+        &Parsed::default(),
+        |name| place.variable(name),
+        parsed,
+    );
     print_options(&options);
     let caller = place.caller(line);
     let mut job = match describe(&options, &caller) {
@@ -62,7 +67,10 @@ async fn allocate(
     };
     let job_id = match send(&mut client, &job, false).await {
         Ok(submitted) => {
-            submitted.messages.iter().for_each(|message| say(message.clone()));
+            submitted
+                .messages
+                .iter()
+                .for_each(|message| say(message.clone()));
             submitted.job_id
         }
         Err(error) => {
@@ -87,13 +95,19 @@ async fn allocate(
     if let Err(error) = client.complete_allocation(job_id, status.0).await
         && error.code().is_none()
     {
-        output::error_line(format!("salloc: error: Unable to clean up job allocation {job_id}: {error}"));
+        output::error_line(format!(
+            "salloc: error: Unable to clean up job allocation {job_id}: {error}"
+        ));
     }
     status.shell_code()
 }
 
 /// Waits for the nodes; an interrupt gives the request up.
-async fn wait_for_grant(client: &mut Client, job_id: u32, say: &impl Fn(String)) -> Result<JobInfo, i32> {
+async fn wait_for_grant(
+    client: &mut Client,
+    job_id: u32,
+    say: &impl Fn(String),
+) -> Result<JobInfo, i32> {
     let mut waited = false;
     let mut cancel = client.clone();
     let waiting = watch::until(
@@ -129,7 +143,9 @@ async fn wait_for_grant(client: &mut Client, job_id: u32, say: &impl Fn(String))
             Err(1)
         }
         Err(error) => {
-            output::error_line(format!("salloc: error: Job submit/allocate failed: {error}"));
+            output::error_line(format!(
+                "salloc: error: Job submit/allocate failed: {error}"
+            ));
             Err(1)
         }
     }
@@ -148,14 +164,20 @@ async fn run_command(
         None => (shell, Vec::new()),
     };
     let mut child = tokio::process::Command::new(&program);
-    child.args(arguments).envs(variables).envs(allocation_environment(job, cluster)).kill_on_drop(true);
+    child
+        .args(arguments)
+        .envs(variables)
+        .envs(allocation_environment(job, cluster))
+        .kill_on_drop(true);
     let mut child = match child.spawn() {
         Ok(child) => child,
         Err(error) => {
             let reason = std::io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(0));
             let text = reason.to_string();
             let text = text.split(" (os error").next().unwrap_or_default();
-            output::error_line(format!("salloc: error: Unable to exec command \"{program}\": {text}"));
+            output::error_line(format!(
+                "salloc: error: Unable to exec command \"{program}\": {text}"
+            ));
             return WaitStatus::exited(1);
         }
     };

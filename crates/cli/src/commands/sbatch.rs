@@ -18,11 +18,13 @@ use crate::client::{Client, ClientError};
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
 use crate::output;
+use crate::submit::Refusal;
 use crate::submit::description::{batch_environment, describe};
 use crate::submit::environment::parse_export_file;
 use crate::submit::options::Options;
-use crate::submit::script::{BatchScript, DirectiveError, check_script, directives, read_script, wrapped};
-use crate::submit::Refusal;
+use crate::submit::script::{
+    BatchScript, DirectiveError, check_script, directives, read_script, wrapped,
+};
 
 /// How long a submission waits for a controller that is away.
 pub(super) const SUBMIT_PATIENCE: Duration = Duration::from_secs(15);
@@ -39,7 +41,10 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
         Err(Failure::Refused(refusal)) => return refuse(&refusal, "sbatch"),
     };
     let code = block_on(submit(request, &place));
-    match place.variable("SLURM_EXIT_ERROR").and_then(|text| text.parse().ok()) {
+    match place
+        .variable("SLURM_EXIT_ERROR")
+        .and_then(|text| text.parse().ok())
+    {
         Some(other) if code == 1 => other,
         _ => code,
     }
@@ -74,11 +79,16 @@ fn prepare(parsed: &Parsed, line: &[String], place: &Place) -> Result<Request, F
     check_script(&script.text)?;
     let from_script = directives(&script.text).map_err(|error| match error {
         DirectiveError::Usage(error) => Failure::Usage(error),
-        DirectiveError::HetJob => {
-            Failure::Refused(Refusal::error("Heterogeneous jobs (#SBATCH hetjob) are not supported yet"))
-        }
+        DirectiveError::HetJob => Failure::Refused(Refusal::error(
+            "Heterogeneous jobs (#SBATCH hetjob) are not supported yet",
+        )),
     })?;
-    let options = Options::new(Command::Sbatch, &from_script, |name| place.variable(name), parsed);
+    let options = Options::new(
+        Command::Sbatch,
+        &from_script,
+        |name| place.variable(name),
+        parsed,
+    );
     print_options(&options);
     let caller = place.caller(line);
     let request = describe(&options, &caller)?;
@@ -86,7 +96,10 @@ fn prepare(parsed: &Parsed, line: &[String], place: &Place) -> Result<Request, F
         output::error_line(format!("sbatch: warning: {warning}"));
     }
     let mut job = request.job;
-    let export_file = options.get("export-file").map(|file| read_export_file(file, &place.directory)).transpose()?;
+    let export_file = options
+        .get("export-file")
+        .map(|file| read_export_file(file, &place.directory))
+        .transpose()?;
     job.environment = batch_environment(&options, &caller, &job, export_file);
     job.name = job.name.or(Some(script.default_name));
     job.command = script.path;
@@ -99,7 +112,9 @@ fn prepare(parsed: &Parsed, line: &[String], place: &Place) -> Result<Request, F
 fn find_script(parsed: &Parsed, place: &Place) -> Result<BatchScript, Refusal> {
     let operand = parsed.operands.first().map(String::as_str);
     match (parsed.value("wrap"), operand) {
-        (Some(_), Some(_)) => Err(Refusal::error("Script arguments not permitted with --wrap option")),
+        (Some(_), Some(_)) => Err(Refusal::error(
+            "Script arguments not permitted with --wrap option",
+        )),
         (Some(command), None) => Ok(wrapped(command)),
         (None, operand) => {
             let search_path = place.variable("PATH").unwrap_or_default();
@@ -108,13 +123,19 @@ fn find_script(parsed: &Parsed, place: &Place) -> Result<BatchScript, Refusal> {
     }
 }
 
-fn read_export_file(file: &str, directory: &Path) -> Result<std::collections::BTreeMap<String, String>, Refusal> {
-    let unable = |reason: String| Refusal::error(format!("Unable to read --export-file {file}: {reason}"));
+fn read_export_file(
+    file: &str,
+    directory: &Path,
+) -> Result<std::collections::BTreeMap<String, String>, Refusal> {
+    let unable =
+        |reason: String| Refusal::error(format!("Unable to read --export-file {file}: {reason}"));
     let content = match file.parse::<u32>() {
         Ok(descriptor) => std::fs::read(format!("/proc/self/fd/{descriptor}")),
         Err(_) => std::fs::read(directory.join(file)),
     };
-    content.map(|content| parse_export_file(&content)).map_err(|error| unable(error.to_string()))
+    content
+        .map(|content| parse_export_file(&content))
+        .map_err(|error| unable(error.to_string()))
 }
 
 /// `-v` lists the options.
@@ -133,7 +154,11 @@ pub(super) fn print_options(options: &Options) {
 }
 
 /// Sends a submission until there is an answer.
-pub(super) async fn send(client: &mut Client, job: &JobDescription, test_only: bool) -> Result<Submitted, ClientError> {
+pub(super) async fn send(
+    client: &mut Client,
+    job: &JobDescription,
+    test_only: bool,
+) -> Result<Submitted, ClientError> {
     let deadline = Instant::now() + SUBMIT_PATIENCE;
     let mut attempt = 0;
     loop {
@@ -142,9 +167,13 @@ pub(super) async fn send(client: &mut Client, job: &JobDescription, test_only: b
                 let left = deadline.saturating_duration_since(Instant::now());
                 *client = Client::connect_to(client.settings.clone(), left).await?;
             }
-            Err(error) if error.code() == Some(ErrorCode::MaxJobCount) && attempt < FULL_ATTEMPTS => {
+            Err(error)
+                if error.code() == Some(ErrorCode::MaxJobCount) && attempt < FULL_ATTEMPTS =>
+            {
                 if attempt == 0 {
-                    output::error_line("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying");
+                    output::error_line(
+                        "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+                    );
                 }
                 attempt += 1;
                 tokio::time::sleep(Duration::from_secs(attempt)).await;
@@ -155,13 +184,24 @@ pub(super) async fn send(client: &mut Client, job: &JobDescription, test_only: b
 }
 
 /// Prints why a submission was refused. `what` is the command's word for it.
-pub(super) fn print_submit_error(command: &str, what: &str, job: &JobDescription, error: &ClientError) {
+pub(super) fn print_submit_error(
+    command: &str,
+    what: &str,
+    job: &JobDescription,
+    error: &ClientError,
+) {
     if error.code() == Some(ErrorCode::InvalidGres) {
-        output::error_line(format!("{command}: error: {}", ErrorCode::InvalidGres.message()));
+        output::error_line(format!(
+            "{command}: error: {}",
+            ErrorCode::InvalidGres.message()
+        ));
         return;
     }
     if error.code() == Some(ErrorCode::InvalidPartitionName) {
-        output::error_line(format!("{command}: error: invalid partition specified: {}", job.partitions.join(",")));
+        output::error_line(format!(
+            "{command}: error: invalid partition specified: {}",
+            job.partitions.join(",")
+        ));
     }
     let text = error.to_string();
     let lines: Vec<&str> = text.lines().collect();
@@ -169,7 +209,7 @@ pub(super) fn print_submit_error(command: &str, what: &str, job: &JobDescription
     for line in first {
         output::error_line(format!("{command}: error: {line}"));
     }
-    output::error_line(format!("{command}: error: {what}: {last}"));
+    output::error_with_hint(format!("{command}: error: {what}: {last}"), error);
 }
 
 async fn submit(request: Request, place: &Place) -> i32 {
@@ -185,7 +225,11 @@ async fn submit(request: Request, place: &Place) -> i32 {
     let submitted = match send(&mut client, &job, test_only).await {
         Ok(submitted) => submitted,
         Err(error) => {
-            let what = if test_only { "allocation failure" } else { "Batch job submission failed" };
+            let what = if test_only {
+                "allocation failure"
+            } else {
+                "Batch job submission failed"
+            };
             print_submit_error("sbatch", what, &job, &error);
             return 1;
         }
@@ -204,11 +248,18 @@ async fn submit(request: Request, place: &Place) -> i32 {
         });
     } else if !options.has("quiet") {
         output::line(match options.get("clusters") {
-            Some(cluster) => format!("Submitted batch job {} on cluster {cluster}", submitted.job_id),
+            Some(cluster) => format!(
+                "Submitted batch job {} on cluster {cluster}",
+                submitted.job_id
+            ),
             None => format!("Submitted batch job {}", submitted.job_id),
         });
     }
-    if options.has("wait") { wait(&mut client, submitted.job_id, job.array.is_some()).await } else { 0 }
+    if options.has("wait") {
+        wait(&mut client, submitted.job_id, job.array.is_some()).await
+    } else {
+        0
+    }
 }
 
 /// What `--test-only` prints.
@@ -229,19 +280,25 @@ async fn wait(client: &mut Client, job_id: u32, is_array: bool) -> i32 {
     let status = if is_array {
         watch::array_end(client, job_id).await
     } else {
-        watch::until(client, job_id, |job| job.state.is_completed(), |_| {}).await.map(|job| {
-            // A job that was cancelled before it ran has no status of its own.
-            match job.exit_status.is_success() && job.state.base != sluice_model::state::JobState::Completed {
-                true => sluice_model::exit_status::WaitStatus::exited(1),
-                false => job.exit_status,
-            }
-        })
+        watch::until(client, job_id, |job| job.state.is_completed(), |_| {})
+            .await
+            .map(|job| {
+                // A job that was cancelled before it ran has no status of its own.
+                match job.exit_status.is_success()
+                    && job.state.base != sluice_model::state::JobState::Completed
+                {
+                    true => sluice_model::exit_status::WaitStatus::exited(1),
+                    false => job.exit_status,
+                }
+            })
     };
     match status {
         Ok(status) if status.signal() != 0 => 1,
         Ok(status) => status.code(),
         Err(error) => {
-            output::error_line(format!("sbatch: error: Unable to get the end of job {job_id}: {error}"));
+            output::error_line(format!(
+                "sbatch: error: Unable to get the end of job {job_id}: {error}"
+            ));
             1
         }
     }

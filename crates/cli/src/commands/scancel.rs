@@ -25,7 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Runs scancel.
 pub fn run(parsed: &Parsed) -> i32 {
     let place = Place::here();
-    let options = Options::new(Command::Scancel, &Parsed::default(), |name| place.variable(name), parsed);
+    let options = Options::new(
+        Command::Scancel,
+        &Parsed::default(),
+        |name| place.variable(name),
+        parsed,
+    );
     match request(&options, parsed, &place) {
         Ok(request) => block_on(send(request, &options)),
         Err(lines) => {
@@ -37,9 +42,17 @@ pub fn run(parsed: &Parsed) -> i32 {
     }
 }
 
-fn request(options: &Options, parsed: &Parsed, place: &Place) -> Result<SignalJobsRequest, Vec<String>> {
+fn request(
+    options: &Options,
+    parsed: &Parsed,
+    place: &Place,
+) -> Result<SignalJobsRequest, Vec<String>> {
     let mut targets = Vec::new();
-    for operand in parsed.operands.iter().flat_map(|operand| split_targets(operand)) {
+    for operand in parsed
+        .operands
+        .iter()
+        .flat_map(|operand| split_targets(operand))
+    {
         if operand.parse::<JobSelector>().is_err() {
             return Err(vec![format!("scancel: error: Invalid job id {operand}")]);
         }
@@ -47,13 +60,16 @@ fn request(options: &Options, parsed: &Parsed, place: &Place) -> Result<SignalJo
     }
     let filter = filter(options, place)?;
     if targets.is_empty() && filter == JobFilter::default() {
-        return Err(vec!["scancel: error: No job identification provided".to_string()]);
+        return Err(vec![
+            "scancel: error: No job identification provided".to_string(),
+        ]);
     }
     let signal = match options.get("signal") {
         None => 0,
-        Some(text) => {
-            text.parse::<Signal>().map_err(|_| vec![format!("Unknown job signal: {text}")])?.number()
-        }
+        Some(text) => text
+            .parse::<Signal>()
+            .map_err(|_| vec![format!("Unknown job signal: {text}")])?
+            .number(),
     };
     Ok(SignalJobsRequest {
         targets,
@@ -83,7 +99,12 @@ fn split_targets(operand: &str) -> Vec<String> {
 }
 
 fn filter(options: &Options, place: &Place) -> Result<JobFilter, Vec<String>> {
-    let text = |name: &str| options.get(name).filter(|text| !text.is_empty()).map(String::from);
+    let text = |name: &str| {
+        options
+            .get(name)
+            .filter(|text| !text.is_empty())
+            .map(String::from)
+    };
     let mut filter = JobFilter {
         uid: options.has("me").then_some(place.uid),
         name: text("name").or_else(|| text("jobname")),
@@ -96,11 +117,19 @@ fn filter(options: &Options, place: &Place) -> Result<JobFilter, Vec<String>> {
         ..JobFilter::default()
     };
     if let Some(user) = text("user") {
-        filter.uid = Some(uid_of(&user).ok_or_else(|| vec![format!("scancel: error: Invalid user name: {user}")])?);
+        filter.uid = Some(
+            uid_of(&user)
+                .ok_or_else(|| vec![format!("scancel: error: Invalid user name: {user}")])?,
+        );
     }
     for word in text("state").iter().flat_map(|list| list.split(',')) {
-        let state: JobState = word.parse().map_err(|_| vec![format!("scancel: error: Invalid job state: {word}")])?;
-        if !matches!(state, JobState::Pending | JobState::Running | JobState::Suspended) {
+        let state: JobState = word
+            .parse()
+            .map_err(|_| vec![format!("scancel: error: Invalid job state: {word}")])?;
+        if !matches!(
+            state,
+            JobState::Pending | JobState::Running | JobState::Suspended
+        ) {
             return Err(vec![
                 format!("scancel: error: Invalid job state specified: {word}"),
                 "scancel: error: Valid job states are PENDING, RUNNING and SUSPENDED".to_string(),
@@ -127,7 +156,11 @@ async fn send(mut request: SignalJobsRequest, options: &Options) -> i32 {
     };
     let (verbose, quiet) = (options.has("verbose"), options.has("quiet"));
     if verbose {
-        let word = if request.signal == 0 { "Terminating".to_string() } else { format!("Signal {} to", request.signal) };
+        let word = if request.signal == 0 {
+            "Terminating".to_string()
+        } else {
+            format!("Signal {} to", request.signal)
+        };
         for target in &request.targets {
             let kind = if target.contains('.') { "step" } else { "job" };
             output::error_line(format!("scancel: {word} {kind} {target}"));
@@ -146,14 +179,22 @@ async fn send(mut request: SignalJobsRequest, options: &Options) -> i32 {
         if verbose && by_filter && result.error_code == 0 {
             output::error_line(format!("scancel: Terminating job {}", result.target));
         }
-        let failure = u16::try_from(result.error_code).ok().and_then(ErrorCode::from_number);
+        let failure = u16::try_from(result.error_code)
+            .ok()
+            .and_then(ErrorCode::from_number);
         match failure {
             None if result.error_code == 0 => {}
             // A job that is gone needs no end; only -v tells.
             Some(ErrorCode::InvalidJobId) if !verbose => {}
-            Some(ErrorCode::AlreadyDone | ErrorCode::KillJobAlreadyComplete | ErrorCode::JobFinished) if quiet => {}
+            Some(
+                ErrorCode::AlreadyDone | ErrorCode::KillJobAlreadyComplete | ErrorCode::JobFinished,
+            ) if quiet => {}
             failure => {
-                let kind = if result.target.contains('.') { "step" } else { "job" };
+                let kind = if result.target.contains('.') {
+                    "step"
+                } else {
+                    "job"
+                };
                 output::error_line(format!(
                     "scancel: error: Kill {kind} error on {kind} id {}: {}",
                     result.target,

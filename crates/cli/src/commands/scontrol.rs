@@ -24,7 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Runs scontrol.
 pub fn run(parsed: &Parsed) -> i32 {
     let place = Place::here();
-    let options = Options::new(Command::Scontrol, &Parsed::default(), |name| place.variable(name), parsed);
+    let options = Options::new(
+        Command::Scontrol,
+        &Parsed::default(),
+        |name| place.variable(name),
+        parsed,
+    );
     if options.has("json") || options.has("yaml") {
         output::error_line("scontrol: error: JSON and YAML output are not supported yet: use -o");
         return 1;
@@ -80,9 +85,13 @@ pub(super) fn is_keyword(word: &str, name: &str, least: usize) -> bool {
 }
 
 async fn execute(context: &Context, words: &[String]) -> i32 {
-    let Some((verb, rest)) = words.split_first() else { return 0 };
+    let Some((verb, rest)) = words.split_first() else {
+        return 0;
+    };
     match verb.to_ascii_lowercase().as_str() {
-        word if is_keyword(word, "show", 2) || is_keyword(word, "list", 3) => scontrol_show::run(context, rest).await,
+        word if is_keyword(word, "show", 2) || is_keyword(word, "list", 3) => {
+            scontrol_show::run(context, rest).await
+        }
         word if is_keyword(word, "update", 1) => scontrol_update::run(context, rest).await,
         word if is_keyword(word, "version", 4) => {
             output::text_out(&version_text());
@@ -102,14 +111,27 @@ async fn execute(context: &Context, words: &[String]) -> i32 {
         word if is_keyword(word, "notify", 1) => notify(context, rest).await,
         word if is_keyword(word, "write", 1) => write(context, rest).await,
         word if is_keyword(word, "wait_job", 4) => wait_job(context, rest).await,
-        word if is_keyword(word, "setdebug", 4) && word.len() <= 8 => set_debug(context, rest, false).await,
+        word if is_keyword(word, "setdebug", 4) && word.len() <= 8 => {
+            set_debug(context, rest, false).await
+        }
         word if is_keyword(word, "setdebugflags", 9) => set_debug(context, rest, true).await,
         word if is_keyword(word, "errnumstr", 3) => errnumstr(rest),
         word if is_keyword(word, "help", 2) => {
             output::text_out(&crate::flags::help::help(Command::Scontrol));
             0
         }
-        word if ["create", "delete", "completing", "top", "power", "reboot", "cancel_reboot", "takeover"].contains(&word) => {
+        word if [
+            "create",
+            "delete",
+            "completing",
+            "top",
+            "power",
+            "reboot",
+            "cancel_reboot",
+            "takeover",
+        ]
+        .contains(&word) =>
+        {
             output::error_line(format!("scontrol: error: {word} is not supported yet"));
             1
         }
@@ -142,7 +164,11 @@ fn selectors(words: &[String]) -> Vec<String> {
 }
 
 /// Jobs named by id, or by `jobname=`.
-async fn named_jobs(client: &Client, words: &[String], place: &Place) -> Result<Vec<String>, ClientError> {
+async fn named_jobs(
+    client: &Client,
+    words: &[String],
+    place: &Place,
+) -> Result<Vec<String>, ClientError> {
     let mut names = Vec::new();
     let mut ids = Vec::new();
     for word in words {
@@ -155,10 +181,23 @@ async fn named_jobs(client: &Client, words: &[String], place: &Place) -> Result<
         }
     }
     if !names.is_empty() {
-        let users = if place.uid == 0 { Vec::new() } else { vec![place.uid] };
-        let request = v1::ListJobsRequest { users, include_finished: Some(false), ..Default::default() };
+        let users = if place.uid == 0 {
+            Vec::new()
+        } else {
+            vec![place.uid]
+        };
+        let request = v1::ListJobsRequest {
+            users,
+            include_finished: Some(false),
+            ..Default::default()
+        };
         for job in client.jobs(request).await?.jobs {
-            if job.description.name.as_ref().is_some_and(|name| names.contains(name)) {
+            if job
+                .description
+                .name
+                .as_ref()
+                .is_some_and(|name| names.contains(name))
+            {
                 ids.push(job.job_id.to_string());
             }
         }
@@ -173,7 +212,7 @@ fn too_few(verb: &str) -> i32 {
 
 /// Texts after the first word are checked by the controller; a call that fails as a whole is reported once.
 fn call_failed(prefix: &str, error: &ClientError) -> i32 {
-    output::error_line(format!("{prefix}{error}"));
+    output::error_with_hint(format!("{prefix}{error}"), error);
     1
 }
 
@@ -199,7 +238,10 @@ async fn hold(context: &Context, words: &[String], kind: v1::HoldKind) -> i32 {
 }
 
 async fn requeue(context: &Context, words: &[String], hold: bool) -> i32 {
-    let mut request = v1::RequeueJobsRequest { hold, ..Default::default() };
+    let mut request = v1::RequeueJobsRequest {
+        hold,
+        ..Default::default()
+    };
     let mut jobs = Vec::new();
     for word in words {
         match word.split_once('=') {
@@ -226,11 +268,21 @@ async fn requeue(context: &Context, words: &[String], hold: bool) -> i32 {
 }
 
 async fn suspend(context: &Context, words: &[String], resume: bool) -> i32 {
-    let (verb, prefix) = if resume { ("resume", "slurm_resume error:") } else { ("suspend", "slurm_suspend error:") };
+    let (verb, prefix) = if resume {
+        ("resume", "slurm_resume error:")
+    } else {
+        ("suspend", "slurm_suspend error:")
+    };
     if words.is_empty() {
         return too_few(verb);
     }
-    let result = async { context.connect().await?.suspend(selectors(words), resume).await };
+    let result = async {
+        context
+            .connect()
+            .await?
+            .suspend(selectors(words), resume)
+            .await
+    };
     match result.await {
         Ok(results) => i32::from(print_failures(&results).is_some()),
         Err(error) => call_failed(prefix, &error),
@@ -247,7 +299,11 @@ async fn ping(context: &Context) -> i32 {
     let answer = async { Client::connect(Duration::ZERO).await?.ping().await };
     match answer.await {
         Ok(reply) => {
-            let host = if reply.hostname.is_empty() { host } else { reply.hostname };
+            let host = if reply.hostname.is_empty() {
+                host
+            } else {
+                reply.hostname
+            };
             output::line(format!("Slurmctld(primary) at {host} is UP"));
             if let Some(health) = reply.accounting.filter(|health| !health.connected) {
                 output::line(format!(
@@ -270,7 +326,14 @@ async fn ping(context: &Context) -> i32 {
 async fn reconfigure(context: &Context) -> i32 {
     let result = async {
         let client = context.connect().await?;
-        Ok::<_, ClientError>(client.admin().reconfigure(v1::ReconfigureRequest {}).await?.into_inner().warnings)
+        Ok::<_, ClientError>(
+            client
+                .admin()
+                .reconfigure(v1::ReconfigureRequest {})
+                .await?
+                .into_inner()
+                .warnings,
+        )
     };
     match result.await {
         Ok(warnings) => {
@@ -284,12 +347,15 @@ async fn reconfigure(context: &Context) -> i32 {
 }
 
 async fn shutdown(context: &Context, words: &[String]) -> i32 {
-    let controller_only = words.first().is_some_and(|word| {
-        is_keyword(word, "slurmctld", 5) || is_keyword(word, "controller", 3)
-    });
+    let controller_only = words
+        .first()
+        .is_some_and(|word| is_keyword(word, "slurmctld", 5) || is_keyword(word, "controller", 3));
     let result = async {
         let client = context.connect().await?;
-        client.admin().shutdown(v1::ShutdownRequest { controller_only }).await?;
+        client
+            .admin()
+            .shutdown(v1::ShutdownRequest { controller_only })
+            .await?;
         Ok::<_, ClientError>(())
     };
     match result.await {
@@ -303,7 +369,9 @@ async fn token(context: &Context, words: &[String]) -> i32 {
     let mut request = v1::IssueTokenRequest::default();
     for word in words {
         match word.split_once('=') {
-            Some((key, value)) if is_keyword(key, "username", 1) => request.user_name = Some(value.to_string()),
+            Some((key, value)) if is_keyword(key, "username", 1) => {
+                request.user_name = Some(value.to_string())
+            }
             Some((key, value)) if is_keyword(key, "lifespan", 1) => match value {
                 "infinite" | "INFINITE" => request.lifespan_secs = Some(u32::MAX),
                 _ => match value.parse() {
@@ -322,7 +390,14 @@ async fn token(context: &Context, words: &[String]) -> i32 {
     }
     let result = async {
         let client = context.connect().await?;
-        Ok::<_, ClientError>(client.admin().issue_token(request).await?.into_inner().token)
+        Ok::<_, ClientError>(
+            client
+                .admin()
+                .issue_token(request)
+                .await?
+                .into_inner()
+                .token,
+        )
     };
     match result.await {
         Ok(token) => {
@@ -334,12 +409,20 @@ async fn token(context: &Context, words: &[String]) -> i32 {
 }
 
 async fn notify(context: &Context, words: &[String]) -> i32 {
-    let Some((job, text)) = words.split_first().filter(|(_, text)| !text.is_empty()) else { return too_few("notify") };
+    let Some((job, text)) = words.split_first().filter(|(_, text)| !text.is_empty()) else {
+        return too_few("notify");
+    };
     let Ok(job_id) = job.parse() else {
         output::error_line("Invalid job id specified");
         return 1;
     };
-    let result = async { context.connect().await?.notify(job_id, text.join(" ")).await };
+    let result = async {
+        context
+            .connect()
+            .await?
+            .notify(job_id, text.join(" "))
+            .await
+    };
     match result.await {
         Ok(()) => 0,
         Err(error) => call_failed("slurm_notify_job failure: ", &error),
@@ -348,7 +431,9 @@ async fn notify(context: &Context, words: &[String]) -> i32 {
 
 /// `write batch_script JOB [FILE|-]`.
 async fn write(context: &Context, words: &[String]) -> i32 {
-    let [what, job, rest @ ..] = words else { return too_few("write") };
+    let [what, job, rest @ ..] = words else {
+        return too_few("write");
+    };
     if !is_keyword(what, "batch_script", 5) {
         output::error_line(format!("invalid write argument: {what}"));
         return 1;
@@ -361,11 +446,16 @@ async fn write(context: &Context, words: &[String]) -> i32 {
     let script = match script.await {
         Ok(script) => script,
         Err(error) => {
-            output::error_line(format!("scontrol: error: job script retrieval failed: {error}"));
+            output::error_line(format!(
+                "scontrol: error: job script retrieval failed: {error}"
+            ));
             return 1;
         }
     };
-    let file = rest.first().cloned().unwrap_or_else(|| format!("slurm-{job_id}.sh"));
+    let file = rest
+        .first()
+        .cloned()
+        .unwrap_or_else(|| format!("slurm-{job_id}.sh"));
     if file == "-" {
         output::bytes_out(&script);
         return 0;
@@ -376,14 +466,18 @@ async fn write(context: &Context, words: &[String]) -> i32 {
             0
         }
         Err(error) => {
-            output::error_line(format!("scontrol: error: failed to open file `{file}`: {error}"));
+            output::error_line(format!(
+                "scontrol: error: failed to open file `{file}`: {error}"
+            ));
             1
         }
     }
 }
 
 async fn wait_job(context: &Context, words: &[String]) -> i32 {
-    let Some(job_id) = words.first().and_then(|word| word.parse().ok()) else { return too_few("wait_job") };
+    let Some(job_id) = words.first().and_then(|word| word.parse().ok()) else {
+        return too_few("wait_job");
+    };
     let result = async {
         let mut client = context.connect().await?;
         super::watch::until(&mut client, job_id, super::watch::is_ready, |_| {}).await
@@ -412,7 +506,9 @@ async fn set_debug(context: &Context, words: &[String], flags: bool) -> i32 {
                 (Some(flag), _) => request.add_flags.push(flag.to_string()),
                 (_, Some(flag)) => request.remove_flags.push(flag.to_string()),
                 _ => {
-                    output::error_line(format!("invalid debug flag: {word}\nUsage: setdebugflags [+|-]<FLAG>"));
+                    output::error_line(format!(
+                        "invalid debug flag: {word}\nUsage: setdebugflags [+|-]<FLAG>"
+                    ));
                     return 1;
                 }
             }
@@ -433,7 +529,9 @@ async fn set_debug(context: &Context, words: &[String], flags: bool) -> i32 {
 
 /// Explains an error number.
 fn errnumstr(words: &[String]) -> i32 {
-    let Some(number) = words.first().and_then(|word| word.parse::<u16>().ok()) else { return too_few("errnumstr") };
+    let Some(number) = words.first().and_then(|word| word.parse::<u16>().ok()) else {
+        return too_few("errnumstr");
+    };
     match ErrorCode::from_number(number) {
         Some(code) => {
             output::line(format!("{number} {}: {}", code.label(), code.message()));
@@ -453,8 +551,15 @@ mod tests {
     /// `scontrol show hostname` (singular) and other short forms that scripts use.
     #[test]
     fn abbreviations() {
-        assert!(is_keyword("hostname", "hostnames", 5) && is_keyword("job", "jobs", 1) && is_keyword("JobId", "jobid", 1));
+        assert!(
+            is_keyword("hostname", "hostnames", 5)
+                && is_keyword("job", "jobs", 1)
+                && is_keyword("JobId", "jobid", 1)
+        );
         assert!(!is_keyword("jobx", "jobs", 1) && !is_keyword("", "jobs", 1));
-        assert_eq!(selectors(&["1,2_[3,4]".to_string(), "5".to_string()]), ["1", "2_[3,4]", "5"]);
+        assert_eq!(
+            selectors(&["1,2_[3,4]".to_string(), "5".to_string()]),
+            ["1", "2_[3,4]", "5"]
+        );
     }
 }

@@ -31,12 +31,18 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
     };
     let name = given.or_else(|| rest.first().cloned());
     let result = match entity.to_ascii_lowercase().as_str() {
-        word if is_keyword(word, "jobs", 1) || is_keyword(word, "jobid", 1) => jobs(context, name.as_deref()).await,
-        word if is_keyword(word, "nodes", 1) || is_keyword(word, "nodename", 5) => nodes(context, name.as_deref()).await,
+        word if is_keyword(word, "jobs", 1) || is_keyword(word, "jobid", 1) => {
+            jobs(context, name.as_deref()).await
+        }
+        word if is_keyword(word, "nodes", 1) || is_keyword(word, "nodename", 5) => {
+            nodes(context, name.as_deref()).await
+        }
         word if is_keyword(word, "partitions", 1) || is_keyword(word, "partitionname", 10) => {
             partitions(context, name.as_deref()).await
         }
-        word if is_keyword(word, "steps", 2) || is_keyword(word, "stepid", 2) => steps(context, name.as_deref()).await,
+        word if is_keyword(word, "steps", 2) || is_keyword(word, "stepid", 2) => {
+            steps(context, name.as_deref()).await
+        }
         word if is_keyword(word, "config", 1) => config(context).await,
         word if is_keyword(word, "hostnames", 5) => Ok(hostnames(context, name.as_deref())),
         word if is_keyword(word, "hostlistsorted", 9) => Ok(hostlist(name.as_deref(), true)),
@@ -49,7 +55,10 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
             output::line("No reservations in the system");
             Ok(0)
         }
-        word if is_keyword(word, "licenses", 2) || is_keyword(word, "topology", 1) || is_keyword(word, "assoc_mgr", 2) => {
+        word if is_keyword(word, "licenses", 2)
+            || is_keyword(word, "topology", 1)
+            || is_keyword(word, "assoc_mgr", 2) =>
+        {
             output::error_line(format!("scontrol: error: show {word} is not supported yet"));
             Ok(1)
         }
@@ -61,7 +70,7 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
     match result {
         Ok(code) => code,
         Err((call, error)) => {
-            output::error_line(format!("{call} error: {error}"));
+            output::error_with_hint(format!("{call} error: {error}"), &error);
             1
         }
     }
@@ -94,7 +103,13 @@ async fn jobs(context: &Context, name: Option<&str>) -> Outcome {
     let client = context.connect().await.map_err(fail)?;
     let list = match &selector {
         Some(selector) => client.job(selector.job.0).await.map_err(fail)?,
-        None => client.jobs(v1::ListJobsRequest::default()).await.map_err(fail)?.jobs,
+        None => {
+            client
+                .jobs(v1::ListJobsRequest::default())
+                .await
+                .map_err(fail)?
+                .jobs
+        }
     };
     let options = show_options(context);
     let mut text = String::new();
@@ -121,11 +136,16 @@ async fn jobs(context: &Context, name: Option<&str>) -> Outcome {
 
 /// The tasks of an array's rest that a selector names one by one; the record itself else.
 fn shown_tasks(selector: &JobSelector, job: &JobInfo) -> Vec<Option<u32>> {
-    let rest = job.array_task_string.as_deref().and_then(|text| text.parse::<IndexSet>().ok());
+    let rest = job
+        .array_task_string
+        .as_deref()
+        .and_then(|text| text.parse::<IndexSet>().ok());
     match (&selector.part, rest) {
-        (JobPart::Task(_) | JobPart::Tasks(_), Some(rest)) => {
-            rest.iter().filter(|task| selector.selects_task(*task)).map(Some).collect()
-        }
+        (JobPart::Task(_) | JobPart::Tasks(_), Some(rest)) => rest
+            .iter()
+            .filter(|task| selector.selects_task(*task))
+            .map(Some)
+            .collect(),
         _ => vec![None],
     }
 }
@@ -138,12 +158,16 @@ async fn nodes(context: &Context, name: Option<&str>) -> Outcome {
     let wanted = match name {
         None => None,
         Some(name) if name.eq_ignore_ascii_case("all") => None,
-        Some(name) => Some(parse_hostlist(name).map_err(|error| fail(ClientError::Other(error.to_string())))?),
+        Some(name) => Some(
+            parse_hostlist(name).map_err(|error| fail(ClientError::Other(error.to_string())))?,
+        ),
     };
     let mut text = String::new();
     let mut code = 0;
     match wanted {
-        None => all.iter().for_each(|node| text.push_str(&show_node(node, &options))),
+        None => all
+            .iter()
+            .for_each(|node| text.push_str(&show_node(node, &options))),
         Some(names) => {
             for name in names {
                 match all.iter().find(|node| node.name == name) {
@@ -187,14 +211,26 @@ async fn steps(context: &Context, name: Option<&str>) -> Outcome {
     let selector = match name.map(str::parse::<JobSelector>) {
         None => None,
         Some(Ok(selector)) => Some(selector),
-        Some(Err(_)) => return Err(fail(ClientError::Other("Invalid job id specified".to_string()))),
+        Some(Err(_)) => {
+            return Err(fail(ClientError::Other(
+                "Invalid job id specified".to_string(),
+            )));
+        }
     };
     let client = context.connect().await.map_err(fail)?;
-    let list = client.steps(selector.as_ref().map(|selector| selector.job.0)).await.map_err(fail)?;
+    let list = client
+        .steps(selector.as_ref().map(|selector| selector.job.0))
+        .await
+        .map_err(fail)?;
     let options = show_options(context);
     let text: String = list
         .iter()
-        .filter(|step| selector.as_ref().and_then(|selector| selector.step).is_none_or(|wanted| wanted == step.step_id))
+        .filter(|step| {
+            selector
+                .as_ref()
+                .and_then(|selector| selector.step)
+                .is_none_or(|wanted| wanted == step.step_id)
+        })
         .map(|step| show_step(step, &options))
         .collect();
     match (text.is_empty(), name) {
@@ -223,8 +259,10 @@ async fn config(context: &Context) -> Outcome {
         .map_err(|status| fail(ClientError::from(status)))?
         .into_inner();
     let times = context.place.times(now());
-    let mut text =
-        format!("Configuration data as of {}\n", times.point(sluice_model::time::UnixSeconds(reply.time)));
+    let mut text = format!(
+        "Configuration data as of {}\n",
+        times.point(sluice_model::time::UnixSeconds(reply.time))
+    );
     let entry = |entry: &v1::ConfigEntry| format!("{:<23} = {}\n", entry.key, entry.value);
     text.extend(reply.entries.iter().map(entry));
     for section in &reply.sections {
@@ -237,7 +275,10 @@ async fn config(context: &Context) -> Outcome {
 
 /// Names one a line; without an argument those of this job.
 fn hostnames(context: &Context, list: Option<&str>) -> i32 {
-    let Some(list) = list.map(String::from).or_else(|| context.place.variable("SLURM_JOB_NODELIST")) else {
+    let Some(list) = list
+        .map(String::from)
+        .or_else(|| context.place.variable("SLURM_JOB_NODELIST"))
+    else {
         output::error_line("SLURM_JOB_NODELIST is not set");
         return 1;
     };
@@ -261,13 +302,21 @@ fn hostlist(list: Option<&str>, sorted: bool) -> i32 {
         return 1;
     };
     let text = if list.contains('/') {
-        std::fs::read_to_string(list).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(",")
+        std::fs::read_to_string(list)
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(",")
     } else {
         list.to_string()
     };
     match parse_hostlist(&text) {
         Ok(names) => {
-            output::line(if sorted { collapse_sorted(&names) } else { collapse_hostlist(&names) });
+            output::line(if sorted {
+                collapse_sorted(&names)
+            } else {
+                collapse_hostlist(&names)
+            });
             0
         }
         Err(error) => {

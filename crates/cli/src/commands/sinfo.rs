@@ -32,9 +32,16 @@ const NAME_WIDTH_MIN: usize = 9;
 /// Runs sinfo.
 pub fn run(parsed: &Parsed) -> i32 {
     let place = Place::here();
-    let options = Options::new(Command::Sinfo, &Parsed::default(), |name| place.variable(name), parsed);
+    let options = Options::new(
+        Command::Sinfo,
+        &Parsed::default(),
+        |name| place.variable(name),
+        parsed,
+    );
     if options.has("json") || options.has("yaml") {
-        output::error_line("sinfo: error: JSON and YAML output are not supported yet: use -o or -O");
+        output::error_line(
+            "sinfo: error: JSON and YAML output are not supported yet: use -o or -O",
+        );
         return 1;
     }
     let states = match states(&options) {
@@ -46,7 +53,9 @@ pub fn run(parsed: &Parsed) -> i32 {
         }
     };
     block_on(async {
-        let pause = options.get("iterate").and_then(|text| text.parse::<u64>().ok());
+        let pause = options
+            .get("iterate")
+            .and_then(|text| text.parse::<u64>().ok());
         loop {
             if pause.is_some() {
                 output::line(place.times(now()).banner());
@@ -66,13 +75,20 @@ pub fn run(parsed: &Parsed) -> i32 {
 type StateFilter = Vec<Vec<NodeStateSelector>>;
 
 fn states(options: &Options) -> Result<StateFilter, String> {
-    let Some(text) = options.get("states").filter(|text| !text.is_empty()) else { return Ok(Vec::new()) };
-    if text.split(',').any(|word| word.trim().eq_ignore_ascii_case("all")) {
+    let Some(text) = options.get("states").filter(|text| !text.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    if text
+        .split(',')
+        .any(|word| word.trim().eq_ignore_ascii_case("all"))
+    {
         return Ok(Vec::new());
     }
     text.split(',')
         .map(|item| {
-            item.split(['+', '&']).map(|word| word.parse().map_err(|_| word.to_string())).collect::<Result<Vec<_>, _>>()
+            item.split(['+', '&'])
+                .map(|word| word.parse().map_err(|_| word.to_string()))
+                .collect::<Result<Vec<_>, _>>()
         })
         .collect()
 }
@@ -83,7 +99,8 @@ async fn show(options: &Options, states: &StateFilter, place: &Place) -> Result<
         return Ok(());
     }
     let client = Client::connect(PATIENCE).await?;
-    let (partitions, nodes) = tokio::try_join!(client.partitions(Vec::new()), client.nodes(Vec::new()))?;
+    let (partitions, nodes) =
+        tokio::try_join!(client.partitions(Vec::new()), client.nodes(Vec::new()))?;
     let partitions = wanted_partitions(options, partitions);
     let keep = NodeFilter::new(options, states);
     let nodes: BTreeMap<String, Arc<NodeInfo>> = nodes
@@ -95,20 +112,28 @@ async fn show(options: &Options, states: &StateFilter, place: &Place) -> Result<
         .into_iter()
         .map(|partition| {
             let names = parse_hostlist(&partition.nodes).unwrap_or_default();
-            let members = names.iter().filter_map(|name| nodes.get(name).cloned()).collect();
+            let members = names
+                .iter()
+                .filter_map(|name| nodes.get(name).cloned())
+                .collect();
             (Arc::new(partition), members)
         })
         .collect();
     let by_node = options.has("Node");
     let layout = layout(options, &members, by_node);
-    let view = Arc::new(NodeView { times: place.times(now()), cluster: options.get("clusters").map(String::from) });
+    let view = Arc::new(NodeView {
+        times: place.times(now()),
+        cluster: options.get("clusters").map(String::from),
+    });
     let grouping = Grouping {
         each_node: by_node,
         exact: options.has("exact"),
         empty_partitions: !by_node && !options.has("list-reasons"),
     };
     let mut lines = groups(&members, &layout, grouping, &view);
-    let sort = options.get("sort").unwrap_or(if by_node { "N" } else { "#P,-t" });
+    let sort = options
+        .get("sort")
+        .unwrap_or(if by_node { "N" } else { "#P,-t" });
     lines.sort_by(|first, second| node_fields::compare_by(sort, first, second));
     if options.has("long") && !options.has("format") && !options.has("Format") {
         output::line(view.times.banner());
@@ -118,17 +143,34 @@ async fn show(options: &Options, states: &StateFilter, place: &Place) -> Result<
 }
 
 fn wanted_partitions(options: &Options, partitions: Vec<PartitionInfo>) -> Vec<PartitionInfo> {
-    let names: Vec<&str> = options.get("partition").map(|list| list.split(',').collect()).unwrap_or_default();
+    let names: Vec<&str> = options
+        .get("partition")
+        .map(|list| list.split(',').collect())
+        .unwrap_or_default();
     let hidden = options.has("all") && !options.has("hide");
     partitions
         .into_iter()
-        .filter(|partition| if names.is_empty() { hidden || !partition.hidden } else { names.contains(&partition.name.as_str()) })
+        .filter(|partition| {
+            if names.is_empty() {
+                hidden || !partition.hidden
+            } else {
+                names.contains(&partition.name.as_str())
+            }
+        })
         .collect()
 }
 
-fn layout(options: &Options, members: &[(Arc<PartitionInfo>, Vec<Arc<NodeInfo>>)], by_node: bool) -> Layout<NodeGroup> {
+fn layout(
+    options: &Options,
+    members: &[(Arc<PartitionInfo>, Vec<Arc<NodeInfo>>)],
+    by_node: bool,
+) -> Layout<NodeGroup> {
     let long = options.has("long");
-    let default = match (options.has("list-reasons"), by_node, options.has("summarize")) {
+    let default = match (
+        options.has("list-reasons"),
+        by_node,
+        options.has("summarize"),
+    ) {
         (true, _, _) if long => node_fields::FORMAT_REASONS_LONG,
         (true, _, _) => node_fields::FORMAT_REASONS,
         (_, true, _) if long => node_fields::FORMAT_NODES_LONG,
@@ -137,15 +179,26 @@ fn layout(options: &Options, members: &[(Arc<PartitionInfo>, Vec<Arc<NodeInfo>>)
         _ if long => node_fields::FORMAT_LONG,
         _ => node_fields::FORMAT_DEFAULT,
     };
-    let names_given = options.has("Format") && (options.beats("Format", "format") || !options.has("format"));
+    let names_given =
+        options.has("Format") && (options.beats("Format", "format") || !options.has("format"));
     let (layout, unknown) = match (names_given, options.get("Format"), options.get("format")) {
         (true, Some(names), _) => Layout::from_names(names, FIELDS),
         (_, _, Some(letters)) => Layout::from_letters(letters, FIELDS),
         _ => {
-            let longest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0).max(NAME_WIDTH_MIN);
+            let longest = |lengths: &mut dyn Iterator<Item = usize>| {
+                lengths.max().unwrap_or(0).max(NAME_WIDTH_MIN)
+            };
             // The mark of the default partition belongs to the name.
-            let partition = longest(&mut members.iter().map(|(p, _)| p.name.len() + usize::from(p.is_default)));
-            let node = longest(&mut members.iter().flat_map(|(_, nodes)| nodes.iter().map(|node| node.name.len())));
+            let partition = longest(
+                &mut members
+                    .iter()
+                    .map(|(p, _)| p.name.len() + usize::from(p.is_default)),
+            );
+            let node = longest(
+                &mut members
+                    .iter()
+                    .flat_map(|(_, nodes)| nodes.iter().map(|node| node.name.len())),
+            );
             let format = node_fields::resolve_widths(default, partition, node, by_node);
             Layout::from_letters(&format, FIELDS)
         }
@@ -166,7 +219,12 @@ struct NodeFilter<'a> {
 
 impl<'a> NodeFilter<'a> {
     fn new(options: &Options, states: &'a StateFilter) -> Self {
-        let names = options.get("nodes").map(|list| parse_hostlist(list).unwrap_or_default().into_iter().collect());
+        let names = options.get("nodes").map(|list| {
+            parse_hostlist(list)
+                .unwrap_or_default()
+                .into_iter()
+                .collect()
+        });
         Self {
             names,
             states,
@@ -179,11 +237,19 @@ impl<'a> NodeFilter<'a> {
 
     fn passes(&self, node: &NodeInfo) -> bool {
         let silent = node.state.flags.contains(NodeStateFlags::NO_RESPOND);
-        let out_of_service =
-            node.state.is_down() || node.state.flags.intersects(NodeStateFlags::DRAIN | NodeStateFlags::FAIL);
-        self.names.as_ref().is_none_or(|names| names.contains(&node.name))
+        let out_of_service = node.state.is_down()
+            || node
+                .state
+                .flags
+                .intersects(NodeStateFlags::DRAIN | NodeStateFlags::FAIL);
+        self.names
+            .as_ref()
+            .is_none_or(|names| names.contains(&node.name))
             && (self.states.is_empty()
-                || self.states.iter().any(|all| all.iter().all(|selector| selector.matches(node.state))))
+                || self
+                    .states
+                    .iter()
+                    .any(|all| all.iter().all(|selector| selector.matches(node.state))))
             && (!self.dead || silent)
             && (!self.responding || !silent)
             && (!self.reasons || (out_of_service && node.reason.is_some()))

@@ -31,9 +31,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Runs squeue.
 pub fn run(parsed: &Parsed) -> i32 {
     let place = Place::here();
-    let options = Options::new(Command::Squeue, &Parsed::default(), |name| place.variable(name), parsed);
+    let parsed = &with_operands(parsed);
+    let options = Options::new(
+        Command::Squeue,
+        &Parsed::default(),
+        |name| place.variable(name),
+        parsed,
+    );
     if options.has("json") || options.has("yaml") {
-        output::error_line("squeue: error: JSON and YAML output are not supported yet: use -o or -O");
+        output::error_line(
+            "squeue: error: JSON and YAML output are not supported yet: use -o or -O",
+        );
         return 1;
     }
     let filter = match Filter::new(&options, &place) {
@@ -46,7 +54,10 @@ pub fn run(parsed: &Parsed) -> i32 {
         }
     };
     block_on(async {
-        let Some(pause) = options.get("iterate").and_then(|text| text.parse::<u64>().ok()) else {
+        let Some(pause) = options
+            .get("iterate")
+            .and_then(|text| text.parse::<u64>().ok())
+        else {
             return show(&options, &filter, &place).await;
         };
         loop {
@@ -59,6 +70,20 @@ pub fn run(parsed: &Parsed) -> i32 {
             output::line("");
         }
     })
+}
+
+/// `-j` and `-s` without a value take it from the first operand, as `squeue -j 5` is usually written.
+fn with_operands(parsed: &Parsed) -> Parsed {
+    let mut parsed = parsed.clone();
+    for name in ["jobs", "steps"] {
+        if parsed.operands.is_empty() {
+            break;
+        }
+        if let Some(given) = parsed.given.iter_mut().find(|given| given.name == name && given.value.is_none()) {
+            given.value = Some(parsed.operands.remove(0));
+        }
+    }
+    parsed
 }
 
 async fn show(options: &Options, filter: &Filter, place: &Place) -> i32 {
@@ -82,7 +107,12 @@ fn fail(error: &ClientError) -> i32 {
     1
 }
 
-fn view(client: &Client, options: &Options, place: &Place, time: sluice_model::time::UnixSeconds) -> Arc<JobView> {
+fn view(
+    client: &Client,
+    options: &Options,
+    place: &Place,
+    time: sluice_model::time::UnixSeconds,
+) -> Arc<JobView> {
     Arc::new(JobView {
         times: place.times(time),
         cluster: client.settings.cluster.clone(),
@@ -92,22 +122,28 @@ fn view(client: &Client, options: &Options, place: &Place, time: sluice_model::t
     })
 }
 
-async fn show_jobs(client: &Client, options: &Options, filter: &Filter, place: &Place) -> Result<(), ClientError> {
+async fn show_jobs(
+    client: &Client,
+    options: &Options,
+    filter: &Filter,
+    place: &Place,
+) -> Result<(), ClientError> {
     if let Some(node) = filter.unknown_node(client).await? {
         output::error_line(format!("squeue: error: Invalid node name {node}"));
         std::process::exit(1);
     }
     let list = client.jobs(filter.request()).await?;
     if filter.single_job().is_some() && list.jobs.is_empty() {
-        return Err(ClientError::Refused {
-            code: ErrorCode::InvalidJobId,
-            text: ErrorCode::InvalidJobId.message().to_string(),
-        });
+        return Err(ClientError::refused(ErrorCode::InvalidJobId, ErrorCode::InvalidJobId.message()));
     }
     let time = list.time.unwrap_or_else(now);
     let view = view(client, options, place, time);
-    let jobs: Vec<Arc<JobInfo>> =
-        list.jobs.into_iter().filter(|job| filter.passes(job, time)).map(Arc::new).collect();
+    let jobs: Vec<Arc<JobInfo>> = list
+        .jobs
+        .into_iter()
+        .filter(|job| filter.passes(job, time))
+        .map(Arc::new)
+        .collect();
     let start = options.has("start");
     let each_task = options.has("array") || options.has("array-unique");
     let mut lines: Vec<JobRow> = rows(&jobs, &view, each_task, options.has("priority"))
@@ -126,7 +162,8 @@ async fn show_jobs(client: &Client, options: &Options, filter: &Filter, place: &
 }
 
 fn job_layout(options: &Options) -> Layout<JobRow> {
-    let names_given = options.has("Format") && (options.beats("Format", "format") || !options.has("format"));
+    let names_given =
+        options.has("Format") && (options.beats("Format", "format") || !options.has("format"));
     let (layout, unknown) = match (names_given, options.get("Format"), options.get("format")) {
         (true, Some(names), _) => Layout::from_names(names, FIELDS),
         (_, _, Some(letters)) => Layout::from_letters(letters, FIELDS),
@@ -141,7 +178,10 @@ fn job_layout(options: &Options) -> Layout<JobRow> {
 /// Tells which fields do not exist; the others are shown.
 pub(super) fn report_unknown(command: &str, unknown: &[crate::format::column::UnknownField]) {
     for field in unknown {
-        output::error_line(format!("{command}: error: Invalid job format specification: {}", field.0));
+        output::error_line(format!(
+            "{command}: error: Invalid job format specification: {}",
+            field.0
+        ));
     }
 }
 
@@ -159,7 +199,12 @@ pub(super) fn print<R>(layout: &Layout<R>, lines: &[R], no_header: bool) {
     output::text_out(&text);
 }
 
-async fn show_steps(client: &Client, options: &Options, filter: &Filter, place: &Place) -> Result<(), ClientError> {
+async fn show_steps(
+    client: &Client,
+    options: &Options,
+    filter: &Filter,
+    place: &Place,
+) -> Result<(), ClientError> {
     let view = view(client, options, place, now());
     let wanted: BTreeSet<String> = match options.get("steps") {
         Some(list) if !list.is_empty() => list.split(',').map(String::from).collect(),
@@ -168,8 +213,15 @@ async fn show_steps(client: &Client, options: &Options, filter: &Filter, place: 
     let steps = client.steps(None).await?;
     let mut lines: Vec<StepRow> = steps
         .into_iter()
-        .map(|step| StepRow { step, view: Arc::clone(&view) })
-        .filter(|row| wanted.is_empty() || wanted.contains(&row.id()) || wanted.contains(&row.step.job_id.to_string()))
+        .map(|step| StepRow {
+            step,
+            view: Arc::clone(&view),
+        })
+        .filter(|row| {
+            wanted.is_empty()
+                || wanted.contains(&row.id())
+                || wanted.contains(&row.step.job_id.to_string())
+        })
         .filter(|row| filter.passes_step(row))
         .collect();
     let sort = options.get("sort").unwrap_or("P,i");
@@ -206,11 +258,18 @@ impl Filter {
     fn new(options: &Options, place: &Place) -> Result<Self, Vec<String>> {
         let list = |name: &str| -> Vec<String> {
             let text = options.get(name).unwrap_or_default();
-            text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(String::from).collect()
+            text.split(',')
+                .map(str::trim)
+                .filter(|item| !item.is_empty())
+                .map(String::from)
+                .collect()
         };
         let mut jobs = Vec::new();
         for item in list("jobs") {
-            jobs.push(item.parse().map_err(|_| vec![format!("Invalid job id: {item}")])?);
+            jobs.push(
+                item.parse()
+                    .map_err(|_| vec![format!("Invalid job id: {item}")])?,
+            );
         }
         let mut users = Vec::new();
         for user in list("user") {
@@ -221,7 +280,13 @@ impl Filter {
         }
         let states = match options.get("states") {
             None | Some("") => None,
-            Some(text) if text.split(',').any(|word| word.trim().eq_ignore_ascii_case("all")) => Some(Vec::new()),
+            Some(text)
+                if text
+                    .split(',')
+                    .any(|word| word.trim().eq_ignore_ascii_case("all")) =>
+            {
+                Some(Vec::new())
+            }
             Some(text) => {
                 let mut states = Vec::new();
                 for word in text.split(',') {
@@ -237,9 +302,13 @@ impl Filter {
             }
         };
         let seconds = |name: &str| {
-            options.get(name).and_then(|text| sluice_model::time::parse_duration_seconds(text).ok()).map(|s| s as i64)
+            options
+                .get(name)
+                .and_then(|text| sluice_model::time::parse_duration_seconds(text).ok())
+                .map(|s| s as i64)
         };
-        let nodes = parse_hostlist(options.get("nodelist").unwrap_or_default()).map_err(|error| vec![error.to_string()])?;
+        let nodes = parse_hostlist(options.get("nodelist").unwrap_or_default())
+            .map_err(|error| vec![error.to_string()])?;
         Ok(Self {
             jobs,
             users,
@@ -280,30 +349,55 @@ impl Filter {
         if self.nodes.is_empty() {
             return Ok(None);
         }
-        let known: BTreeSet<String> = client.nodes(Vec::new()).await?.into_iter().map(|node| node.name).collect();
-        Ok(self.nodes.iter().find(|name| !known.contains(*name)).cloned())
+        let known: BTreeSet<String> = client
+            .nodes(Vec::new())
+            .await?
+            .into_iter()
+            .map(|node| node.name)
+            .collect();
+        Ok(self
+            .nodes
+            .iter()
+            .find(|name| !known.contains(*name))
+            .cloned())
     }
 
     fn passes(&self, job: &JobInfo, time: sluice_model::time::UnixSeconds) -> bool {
-        let any = |wanted: &[String], value: &str| wanted.is_empty() || wanted.iter().any(|item| item == value);
+        let any = |wanted: &[String], value: &str| {
+            wanted.is_empty() || wanted.iter().any(|item| item == value)
+        };
         let description = &job.description;
         let state = match &self.states {
             None => {
-                matches!(job.state.base, JobState::Pending | JobState::Running | JobState::Suspended)
-                    || job.state.is_completing()
+                matches!(
+                    job.state.base,
+                    JobState::Pending | JobState::Running | JobState::Suspended
+                ) || job.state.is_completing()
             }
-            Some(states) => states.is_empty() || states.iter().any(|selector| selector.matches(job.state)),
+            Some(states) => {
+                states.is_empty() || states.iter().any(|selector| selector.matches(job.state))
+            }
         };
         let partition = self.partitions.is_empty()
-            || job.partition.split(',').any(|name| self.partitions.iter().any(|wanted| wanted == name));
+            || job
+                .partition
+                .split(',')
+                .any(|name| self.partitions.iter().any(|wanted| wanted == name));
         let nodes = self.nodes.is_empty() || {
-            let held: BTreeSet<String> = parse_hostlist(&job.nodes).unwrap_or_default().into_iter().collect();
+            let held: BTreeSet<String> = parse_hostlist(&job.nodes)
+                .unwrap_or_default()
+                .into_iter()
+                .collect();
             self.nodes.iter().any(|name| held.contains(name))
         };
         let seconds = run_time(job, time);
         let licenses = self.licenses.is_empty()
             || description.licenses.as_deref().is_some_and(|text| {
-                text.split(',').any(|item| self.licenses.iter().any(|name| item.split(':').next() == Some(name)))
+                text.split(',').any(|item| {
+                    self.licenses
+                        .iter()
+                        .any(|name| item.split(':').next() == Some(name))
+                })
             });
         state
             && partition
@@ -314,9 +408,16 @@ impl Filter {
             && any(&self.accounts, &job.account)
             && any(&self.qos, &job.qos)
             && any(&self.names, description.name.as_deref().unwrap_or_default())
-            && any(&self.reservations, description.reservation.as_deref().unwrap_or_default())
-            && self.over_secs.is_none_or(|limit| job.state.is_running() && seconds > limit)
-            && self.under_secs.is_none_or(|limit| job.state.is_running() && seconds < limit)
+            && any(
+                &self.reservations,
+                description.reservation.as_deref().unwrap_or_default(),
+            )
+            && self
+                .over_secs
+                .is_none_or(|limit| job.state.is_running() && seconds > limit)
+            && self
+                .under_secs
+                .is_none_or(|limit| job.state.is_running() && seconds < limit)
             && (!self.start_only || job.state.is_pending())
             && (self.jobs.is_empty() || self.jobs.iter().any(|selector| selects(selector, job)))
     }
@@ -325,12 +426,17 @@ impl Filter {
     fn passes_task(&self, row: &JobRow) -> bool {
         let Some(task) = row.task else { return true };
         self.jobs.is_empty()
-            || self.jobs.iter().any(|selector| selector.selects_task(task) && selects(selector, &row.job))
+            || self
+                .jobs
+                .iter()
+                .any(|selector| selector.selects_task(task) && selects(selector, &row.job))
     }
 
     fn passes_partition(&self, partition: &str) -> bool {
         self.partitions.is_empty()
-            || partition.split(',').any(|name| self.partitions.iter().any(|wanted| wanted == name))
+            || partition
+                .split(',')
+                .any(|name| self.partitions.iter().any(|wanted| wanted == name))
     }
 
     fn passes_step(&self, row: &StepRow) -> bool {
@@ -338,9 +444,13 @@ impl Filter {
         (self.users.is_empty() || self.users.contains(&step.uid))
             && self.passes_partition(&step.partition)
             && (self.names.is_empty() || self.names.contains(&step.name))
-            && (self.jobs.is_empty() || self.jobs.iter().any(|selector| selector.job == step.job_id))
+            && (self.jobs.is_empty()
+                || self.jobs.iter().any(|selector| selector.job == step.job_id))
             && (self.nodes.is_empty()
-                || parse_hostlist(&step.nodes).unwrap_or_default().iter().any(|name| self.nodes.contains(name)))
+                || parse_hostlist(&step.nodes)
+                    .unwrap_or_default()
+                    .iter()
+                    .any(|name| self.nodes.contains(name)))
     }
 }
 

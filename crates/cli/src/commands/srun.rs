@@ -39,7 +39,12 @@ const RETRY_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Runs srun.
 pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
     let place = Place::here();
-    let options = Options::new(Command::Srun, &Parsed::default(), |name| place.variable(name), parsed);
+    let options = Options::new(
+        Command::Srun,
+        &Parsed::default(),
+        |name| place.variable(name),
+        parsed,
+    );
     if options.get("mpi") == Some("list") {
         output::error_line("MPI plugin types are...\n\tnone");
         return 0;
@@ -59,14 +64,31 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
         Err(refusal) => return refuse(&refusal, "srun"),
     };
     let variables = request_variables(&options, &caller, &job);
-    let program = parsed.operands.first().map(|path| base_name(path)).unwrap_or_default();
+    let program = parsed
+        .operands
+        .first()
+        .map(|path| base_name(path))
+        .unwrap_or_default();
     // A name from the environment is the batch job's; only the command line names a step.
-    let step_name =
-        (options.layer("job-name") == Some(Layer::CommandLine)).then(|| job.name.clone()).flatten().unwrap_or(program);
+    let step_name = (options.layer("job-name") == Some(Layer::CommandLine))
+        .then(|| job.name.clone())
+        .flatten()
+        .unwrap_or(program);
     job.name = Some(step_name);
     job.command = parsed.operands.first().cloned();
-    let code = block_on(Srun { options, place: place.clone(), variables, argv: parsed.operands.clone() }.run(job));
-    match place.variable("SLURM_EXIT_ERROR").and_then(|text| text.parse().ok()) {
+    let code = block_on(
+        Srun {
+            options,
+            place: place.clone(),
+            variables,
+            argv: parsed.operands.clone(),
+        }
+        .run(job),
+    );
+    match place
+        .variable("SLURM_EXIT_ERROR")
+        .and_then(|text| text.parse().ok())
+    {
         Some(other) if code == 1 => other,
         _ => code,
     }
@@ -87,7 +109,9 @@ fn refused_early(options: &Options, parsed: &Parsed) -> Option<Refusal> {
     }
     let pty = options.has("pty");
     if pty && (options.has("immediate") && options.layer("immediate") == Some(Layer::CommandLine)) {
-        return Some(Refusal::fatal("--pty and --immediate are mutually exclusive."));
+        return Some(Refusal::fatal(
+            "--pty and --immediate are mutually exclusive.",
+        ));
     }
     None
 }
@@ -141,10 +165,15 @@ impl Srun {
         };
         let status = self.step(&mut client, &allocation, &job).await;
         if allocation.own.is_some()
-            && let Err(error) = client.complete_allocation(allocation.job_id, status.record.0).await
+            && let Err(error) = client
+                .complete_allocation(allocation.job_id, status.record.0)
+                .await
             && error.code().is_none()
         {
-            output::error_line(format!("srun: error: Unable to give back allocation {}: {error}", allocation.job_id));
+            output::error_line(format!(
+                "srun: error: Unable to give back allocation {}: {error}",
+                allocation.job_id
+            ));
         }
         status.exit_code
     }
@@ -152,8 +181,12 @@ impl Srun {
     /// Checks that the job of SLURM_JOB_ID is there and ready.
     async fn confirm(&self, client: &Client, job_id: u32) -> Result<(), i32> {
         let refuse = |error: String| {
-            output::error_line(format!("srun: error: Unable to confirm allocation for job {job_id}: {error}"));
-            output::error_line(format!("srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {job_id}"));
+            output::error_line(format!(
+                "srun: error: Unable to confirm allocation for job {job_id}: {error}"
+            ));
+            output::error_line(format!(
+                "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {job_id}"
+            ));
             Err(1)
         };
         match client.job(job_id).await {
@@ -179,9 +212,17 @@ impl Srun {
             }
             1
         })?;
-        submitted.messages.iter().for_each(|message| self.say(message));
+        submitted
+            .messages
+            .iter()
+            .for_each(|message| self.say(message));
         if test_only {
-            print_test("srun", submitted.job_id, submitted.test.as_ref(), &self.place);
+            print_test(
+                "srun",
+                submitted.job_id,
+                submitted.test.as_ref(),
+                &self.place,
+            );
             return Err(0);
         }
         let job_id = submitted.job_id;
@@ -189,7 +230,10 @@ impl Srun {
             self.say(format!("JobId={job_id} returned by the controller"));
         }
         let granted = self.wait_for_grant(client, job_id).await?;
-        Ok(Allocation { job_id, own: Some(Box::new(granted)) })
+        Ok(Allocation {
+            job_id,
+            own: Some(Box::new(granted)),
+        })
     }
 
     async fn wait_for_grant(&self, client: &mut Client, job_id: u32) -> Result<JobInfo, i32> {
@@ -207,7 +251,10 @@ impl Srun {
             },
             |text| self.say(text),
         );
-        let immediate = self.options.get("immediate").map(|text| Duration::from_secs(text.parse().unwrap_or(1)));
+        let immediate = self
+            .options
+            .get("immediate")
+            .map(|text| Duration::from_secs(text.parse().unwrap_or(1)));
         let granted = tokio::select! {
             granted = waiting => granted,
             () = interrupted() => {
@@ -242,23 +289,36 @@ impl Srun {
                 Err(1)
             }
             Err(error) => {
-                output::error_line(format!("srun: error: Unable to allocate resources: {error}"));
+                output::error_line(format!(
+                    "srun: error: Unable to allocate resources: {error}"
+                ));
                 Err(1)
             }
         }
     }
 
     fn immediate_code(&self) -> i32 {
-        self.place.variable("SLURM_EXIT_IMMEDIATE").and_then(|text| text.parse().ok()).unwrap_or(1)
+        self.place
+            .variable("SLURM_EXIT_IMMEDIATE")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(1)
     }
 
-    async fn step(&self, client: &mut Client, allocation: &Allocation, job: &JobDescription) -> StepEnd {
+    async fn step(
+        &self,
+        client: &mut Client,
+        allocation: &Allocation,
+        job: &JobDescription,
+    ) -> StepEnd {
         if !self.local_script("prolog") {
             return StepEnd::failed();
         }
         let end = match self.launch(client, allocation, job).await {
             Ok(end) => end,
-            Err(code) => StepEnd { exit_code: code, record: WaitStatus::exited(code) },
+            Err(code) => StepEnd {
+                exit_code: code,
+                record: WaitStatus::exited(code),
+            },
         };
         self.local_script("epilog");
         end
@@ -266,7 +326,11 @@ impl Srun {
 
     /// `--prolog` and `--epilog` run here, not on the nodes.
     fn local_script(&self, name: &str) -> bool {
-        let Some(program) = self.options.get(name).filter(|program| !program.eq_ignore_ascii_case("none")) else {
+        let Some(program) = self
+            .options
+            .get(name)
+            .filter(|program| !program.eq_ignore_ascii_case("none"))
+        else {
             return true;
         };
         match std::process::Command::new(program).status() {
@@ -282,13 +346,22 @@ impl Srun {
         }
     }
 
-    async fn launch(&self, client: &mut Client, allocation: &Allocation, job: &JobDescription) -> Result<StepEnd, i32> {
+    async fn launch(
+        &self,
+        client: &mut Client,
+        allocation: &Allocation,
+        job: &JobDescription,
+    ) -> Result<StepEnd, i32> {
         let streams = Streams::new(&self.options);
         let pty = self.options.has("pty");
-        let listener = Listener::bind(address_towards(&client.settings), random_text()).await.map_err(|error| {
-            output::error_line(format!("srun: error: Unable to listen for the nodes: {error}"));
-            1
-        })?;
+        let listener = Listener::bind(address_towards(&client.settings), random_text())
+            .await
+            .map_err(|error| {
+                output::error_line(format!(
+                    "srun: error: Unable to listen for the nodes: {error}"
+                ));
+                1
+            })?;
         let step = self.description(client, allocation, job, &streams, &listener, pty);
         let created = self.create(client, step).await?;
         let names = self.names(allocation.job_id, created.step_id, job);
@@ -300,11 +373,23 @@ impl Srun {
         };
         let directory = std::path::Path::new(&job.work_dir);
         let events = listener.start();
-        let sink = match Sink::open(&streams.output, &streams.error, sink_options, directory, &names) {
+        let sink = match Sink::open(
+            &streams.output,
+            &streams.error,
+            sink_options,
+            directory,
+            &names,
+        ) {
             Ok(sink) => sink,
             Err(error) => {
                 output::error_line(format!("srun: error: Could not open stdout file: {error}"));
-                let _ = crate::launch::signal_step(client, allocation.job_id, created.step_id, Signal::KILL.number()).await;
+                let _ = crate::launch::signal_step(
+                    client,
+                    allocation.job_id,
+                    created.step_id,
+                    Signal::KILL.number(),
+                )
+                .await;
                 return Err(1);
             }
         };
@@ -317,7 +402,10 @@ impl Srun {
                     allocation.job_id,
                     created.step_id,
                     ranks.len(),
-                    ranks.iter().copied().collect::<sluice_model::array::IndexSet>()
+                    ranks
+                        .iter()
+                        .copied()
+                        .collect::<sluice_model::array::IndexSet>()
                 ));
             }
         }
@@ -325,14 +413,27 @@ impl Srun {
             client.clone(),
             tasks,
             sink,
-            self.session_options(client, allocation.job_id, created.step_id, streams.input, pty),
+            self.session_options(
+                client,
+                allocation.job_id,
+                created.step_id,
+                streams.input,
+                pty,
+            ),
         );
         let raw = pty.then(terminal::RawMode::enter);
         let (tasks, lost) = session.run(events).await;
         drop(raw);
         let code = tasks.exit_code().max(i32::from(lost));
-        let record = if tasks.wait_status().is_success() && lost { WaitStatus::exited(1) } else { tasks.wait_status() };
-        Ok(StepEnd { exit_code: code, record })
+        let record = if tasks.wait_status().is_success() && lost {
+            WaitStatus::exited(1)
+        } else {
+            tasks.wait_status()
+        };
+        Ok(StepEnd {
+            exit_code: code,
+            record,
+        })
     }
 
     fn session_options(
@@ -343,14 +444,20 @@ impl Srun {
         input: StreamMode,
         pty: bool,
     ) -> SessionOptions {
-        let wait = match self.options.get("wait").and_then(|text| text.parse::<u32>().ok()) {
+        let wait = match self
+            .options
+            .get("wait")
+            .and_then(|text| text.parse::<u32>().ok())
+        {
             Some(seconds) => seconds,
             None => client.settings.wait_time_secs,
         };
         SessionOptions {
             job_id,
             step_id,
-            kill_on_bad_exit: self.kill_on_bad_exit().unwrap_or(client.settings.kill_on_bad_exit),
+            kill_on_bad_exit: self
+                .kill_on_bad_exit()
+                .unwrap_or(client.settings.kill_on_bad_exit),
             wait: (wait > 0).then(|| Duration::from_secs(u64::from(wait))),
             quit_on_interrupt: self.options.has("quit-on-interrupt"),
             disable_status: self.options.has("disable-status"),
@@ -382,7 +489,11 @@ impl Srun {
             step_id: step_id.to_string(),
             node_name: self.place.host.clone(),
             user: user_name(self.place.uid),
-            job_name: self.place.variable("SLURM_JOB_NAME").or_else(|| job.name.clone()).unwrap_or_default(),
+            job_name: self
+                .place
+                .variable("SLURM_JOB_NAME")
+                .or_else(|| job.name.clone())
+                .unwrap_or_default(),
             ..FilenameContext::default()
         }
     }
@@ -460,7 +571,12 @@ impl Srun {
         step
     }
 
-    fn environment(&self, client: &Client, own: Option<&JobInfo>, listener: &Listener) -> BTreeMap<String, String> {
+    fn environment(
+        &self,
+        client: &Client,
+        own: Option<&JobInfo>,
+        listener: &Listener,
+    ) -> BTreeMap<String, String> {
         let export = Export::parse(self.options.get("export").unwrap_or("ALL"));
         let mut environment = export.apply(&self.place.environment);
         if !export.nil {
@@ -482,7 +598,10 @@ impl Srun {
 
     /// Creates the step, waiting while its resources are in use by other steps.
     async fn create(&self, client: &mut Client, step: StepDescription) -> Result<CreatedStep, i32> {
-        let immediate = self.options.get("immediate").map(|text| Duration::from_secs(text.parse().unwrap_or(0)));
+        let immediate = self
+            .options
+            .get("immediate")
+            .map(|text| Duration::from_secs(text.parse().unwrap_or(0)));
         let begun = Instant::now();
         let mut pause = RETRY_PAUSE_MIN;
         let mut told = false;
@@ -490,7 +609,10 @@ impl Srun {
             let error = match client.create_step(step.clone()).await {
                 Ok(created) => {
                     if told {
-                        self.say(format!("Step created for StepId={}.{}", step.job_id, created.step_id));
+                        self.say(format!(
+                            "Step created for StepId={}.{}",
+                            step.job_id, created.step_id
+                        ));
                     }
                     return Ok(created);
                 }
@@ -498,7 +620,12 @@ impl Srun {
             };
             let busy = matches!(
                 error.code(),
-                Some(ErrorCode::NodesBusy | ErrorCode::PortsBusy | ErrorCode::PrologRunning | ErrorCode::InterconnectBusy)
+                Some(
+                    ErrorCode::NodesBusy
+                        | ErrorCode::PortsBusy
+                        | ErrorCode::PrologRunning
+                        | ErrorCode::InterconnectBusy
+                )
             );
             let out_of_time = immediate.is_some_and(|limit| begun.elapsed() >= limit);
             if error.is_contact() {
@@ -526,7 +653,7 @@ impl Srun {
     }
 
     fn create_failed(&self, step: &StepDescription, error: &ClientError) -> i32 {
-        output::error_line(format!("srun: error: Unable to create step for job {}: {error}", step.job_id));
+        output::error_with_hint(format!("srun: error: Unable to create step for job {}: {error}", step.job_id), error);
         1
     }
 }
@@ -539,7 +666,10 @@ struct StepEnd {
 
 impl StepEnd {
     fn failed() -> Self {
-        Self { exit_code: 1, record: WaitStatus::exited(1) }
+        Self {
+            exit_code: 1,
+            record: WaitStatus::exited(1),
+        }
     }
 }
 
@@ -554,15 +684,26 @@ impl Streams {
     fn new(options: &Options) -> Self {
         let output = StreamMode::parse(options.get("output"));
         // Without --error, errors go where output goes.
-        let error = if options.has("error") { StreamMode::parse(options.get("error")) } else { output.clone() };
-        Self { input: StreamMode::parse(options.get("input")), output, error }
+        let error = if options.has("error") {
+            StreamMode::parse(options.get("error"))
+        } else {
+            output.clone()
+        };
+        Self {
+            input: StreamMode::parse(options.get("input")),
+            output,
+            error,
+        }
     }
 }
 
 /// Ends at SIGINT, SIGTERM or SIGHUP.
 async fn interrupted() {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut term), Ok(mut hup)) = (signal(SignalKind::terminate()), signal(SignalKind::hangup())) else {
+    let (Ok(mut term), Ok(mut hup)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::hangup()),
+    ) else {
         return std::future::pending().await;
     };
     tokio::select! {

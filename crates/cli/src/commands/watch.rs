@@ -70,9 +70,18 @@ pub async fn array_end(client: &mut Client, array_id: u32) -> Result<WaitStatus,
     loop {
         match client.job(array_id).await {
             Ok(tasks) => {
-                let ended = |job: &JobInfo| job.state.is_finished() && job.array_task_string.is_none();
-                if !tasks.is_empty() && tasks.iter().all(|job| ended(job) || job.state.base == JobState::Cancelled) {
-                    return Ok(tasks.iter().map(|job| job.exit_status).max().unwrap_or_default());
+                let ended =
+                    |job: &JobInfo| job.state.is_finished() && job.array_task_string.is_none();
+                if !tasks.is_empty()
+                    && tasks
+                        .iter()
+                        .all(|job| ended(job) || job.state.base == JobState::Cancelled)
+                {
+                    return Ok(tasks
+                        .iter()
+                        .map(|job| job.exit_status)
+                        .max()
+                        .unwrap_or_default());
                 }
                 if tasks.is_empty() {
                     return Ok(WaitStatus::default());

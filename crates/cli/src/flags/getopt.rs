@@ -29,7 +29,11 @@ impl Parsed {
     /// Value of the last use of a flag; `Some("")` when it was given without one.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&str> {
-        self.given.iter().rev().find(|given| given.name == name).map(|given| given.value.as_deref().unwrap_or(""))
+        self.given
+            .iter()
+            .rev()
+            .find(|given| given.name == name)
+            .map(|given| given.value.as_deref().unwrap_or(""))
     }
 
     /// True when the flag was given.
@@ -86,7 +90,11 @@ impl Order {
     /// The order `command` uses.
     #[must_use]
     pub fn of(command: Command) -> Self {
-        if command.submits() { Order::OperandEnds } else { Order::Anywhere }
+        if command.submits() {
+            Order::OperandEnds
+        } else {
+            Order::Anywhere
+        }
     }
 }
 
@@ -96,7 +104,11 @@ pub fn parse(command: Command, arguments: &[String]) -> Result<Parsed, UsageErro
 }
 
 /// As [`parse`], with any flags.
-pub fn parse_with(flags: &[&'static Flag], order: Order, arguments: &[String]) -> Result<Parsed, UsageError> {
+pub fn parse_with(
+    flags: &[&'static Flag],
+    order: Order,
+    arguments: &[String],
+) -> Result<Parsed, UsageError> {
     let mut parsed = Parsed::default();
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
@@ -134,24 +146,35 @@ fn parse_long<'a>(
         (Argument::No, None) => None,
         (Argument::Optional(_), value) => value,
         (Argument::Required(_), Some(value)) => Some(value),
-        (Argument::Required(_), None) => {
-            Some(rest.next().cloned().ok_or_else(|| UsageError::MissingLong(flag.name.to_string()))?)
-        }
+        (Argument::Required(_), None) => Some(
+            rest.next()
+                .cloned()
+                .ok_or_else(|| UsageError::MissingLong(flag.name.to_string()))?,
+        ),
     };
-    Ok(Given { name: flag.name, value })
+    Ok(Given {
+        name: flag.name,
+        value,
+    })
 }
 
 fn find_long(flags: &[&'static Flag], name: &str) -> Result<&'static Flag, UsageError> {
     if let Some(flag) = flags.iter().find(|flag| flag.name == name) {
         return Ok(flag);
     }
-    let candidates: Vec<_> = flags.iter().filter(|flag| !name.is_empty() && flag.name.starts_with(name)).collect();
+    let candidates: Vec<_> = flags
+        .iter()
+        .filter(|flag| !name.is_empty() && flag.name.starts_with(name))
+        .collect();
     match candidates.as_slice() {
         [] => Err(UsageError::Unrecognized(name.to_string())),
         [flag] => Ok(flag),
         several => Err(UsageError::Ambiguous {
             given: name.to_string(),
-            possibilities: several.iter().map(|flag| format!(" '--{}'", flag.name)).collect(),
+            possibilities: several
+                .iter()
+                .map(|flag| format!(" '--{}'", flag.name))
+                .collect(),
         }),
     }
 }
@@ -164,19 +187,31 @@ fn parse_short<'a>(
 ) -> Result<(), UsageError> {
     let mut letters = cluster.chars();
     while let Some(letter) = letters.next() {
-        let flag =
-            flags.iter().find(|flag| flag.short == Some(letter)).ok_or(UsageError::Invalid(letter))?;
+        let flag = flags
+            .iter()
+            .find(|flag| flag.short == Some(letter))
+            .ok_or(UsageError::Invalid(letter))?;
         let glued = letters.as_str();
         let value = match flag.argument {
             Argument::No => {
-                given.push(Given { name: flag.name, value: None });
+                given.push(Given {
+                    name: flag.name,
+                    value: None,
+                });
                 continue;
             }
             Argument::Optional(_) => (!glued.is_empty()).then(|| glued.to_string()),
             Argument::Required(_) if !glued.is_empty() => Some(glued.to_string()),
-            Argument::Required(_) => Some(rest.next().cloned().ok_or(UsageError::MissingShort(letter))?),
+            Argument::Required(_) => Some(
+                rest.next()
+                    .cloned()
+                    .ok_or(UsageError::MissingShort(letter))?,
+            ),
         };
-        given.push(Given { name: flag.name, value });
+        given.push(Given {
+            name: flag.name,
+            value,
+        });
         break;
     }
     Ok(())
@@ -198,7 +233,11 @@ mod tests {
     /// The spellings every user relies on.
     #[test]
     fn spellings() {
-        let parsed = run(Command::Sbatch, "-N2 -n 4 --time=10 --mem 5G --exclusive -vv --job-na x job.sh -N9").expect("ok");
+        let parsed = run(
+            Command::Sbatch,
+            "-N2 -n 4 --time=10 --mem 5G --exclusive -vv --job-na x job.sh -N9",
+        )
+        .expect("ok");
         assert_eq!(parsed.value("nodes"), Some("2"));
         assert_eq!(parsed.value("ntasks"), Some("4"));
         assert_eq!(parsed.value("time"), Some("10"));
@@ -231,11 +270,23 @@ mod tests {
     /// Messages as seen from a real sbatch and sinfo.
     #[test]
     fn messages() {
-        assert_eq!(message(Command::Sbatch, "--nosuch"), "unrecognized option '--nosuch'");
+        assert_eq!(
+            message(Command::Sbatch, "--nosuch"),
+            "unrecognized option '--nosuch'"
+        );
         assert_eq!(message(Command::Sinfo, "-Z"), "invalid option -- 'Z'");
-        assert_eq!(message(Command::Sbatch, "--nodes"), "option '--nodes' requires an argument");
-        assert_eq!(message(Command::Sbatch, "-N"), "option requires an argument -- 'N'");
-        assert_eq!(message(Command::Sbatch, "--hold=1"), "option '--hold' doesn't allow an argument");
+        assert_eq!(
+            message(Command::Sbatch, "--nodes"),
+            "option '--nodes' requires an argument"
+        );
+        assert_eq!(
+            message(Command::Sbatch, "-N"),
+            "option requires an argument -- 'N'"
+        );
+        assert_eq!(
+            message(Command::Sbatch, "--hold=1"),
+            "option '--hold' doesn't allow an argument"
+        );
         assert_eq!(
             message(Command::Sbatch, "--exp"),
             "option '--exp' is ambiguous; possibilities: '--export' '--export-file'"

@@ -39,7 +39,9 @@ fn purpose(command: Command) -> &'static str {
 
 /// `-N, --nodes=min[-max]`.
 fn spelling(flag: &Flag) -> String {
-    let short = flag.short.map_or_else(|| "    ".to_string(), |letter| format!("-{letter}, "));
+    let short = flag
+        .short
+        .map_or_else(|| "    ".to_string(), |letter| format!("-{letter}, "));
     let argument = match flag.argument {
         Argument::No => String::new(),
         Argument::Required(name) => format!("={name}"),
@@ -51,7 +53,12 @@ fn spelling(flag: &Flag) -> String {
 /// The text of `--help`.
 #[must_use]
 pub fn help(command: Command) -> String {
-    let mut text = format!("Usage: {} [flags] {}\n{}\n", command.name(), operands(command), purpose(command));
+    let mut text = format!(
+        "Usage: {} [flags] {}\n{}\n",
+        command.name(),
+        operands(command),
+        purpose(command)
+    );
     let mut flags = flags_of(command);
     flags.sort_by_key(|flag| (flag.category, flag.name.to_ascii_lowercase()));
     let mut category = None;
@@ -118,7 +125,11 @@ mod tests {
             let (help, usage) = (help(command), usage(command));
             for flag in flags_of(command) {
                 let long = format!("--{}", flag.name);
-                assert!(help.contains(&long) && usage.contains(&long), "{}: {long}", command.name());
+                assert!(
+                    help.contains(&long) && usage.contains(&long),
+                    "{}: {long}",
+                    command.name()
+                );
             }
         }
     }

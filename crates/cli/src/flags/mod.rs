@@ -173,7 +173,10 @@ impl Flag {
     /// The environment variables that set it for `command`, the strongest last.
     #[must_use]
     pub fn variables(&self, command: Command) -> Vec<String> {
-        self.env.split_whitespace().filter_map(|item| env_name(item, command)).collect()
+        self.env
+            .split_whitespace()
+            .filter_map(|item| env_name(item, command))
+            .collect()
     }
 }
 
@@ -200,11 +203,17 @@ fn env_name(item: &str, command: Command) -> Option<String> {
 /// The flags of a command, in the order of the tables.
 #[must_use]
 pub fn flags_of(command: Command) -> Vec<&'static Flag> {
-    [submit::FLAGS, query::FLAGS, control::FLAGS, accounting::FLAGS, COMMON]
-        .into_iter()
-        .flatten()
-        .filter(|flag| flag.commands.contains(&command))
-        .collect()
+    [
+        submit::FLAGS,
+        query::FLAGS,
+        control::FLAGS,
+        accounting::FLAGS,
+        COMMON,
+    ]
+    .into_iter()
+    .flatten()
+    .filter(|flag| flag.commands.contains(&command))
+    .collect()
 }
 
 /// Shorthand of the tables.
@@ -217,15 +226,55 @@ const fn flag(
     env: &'static str,
     doc: &'static str,
 ) -> Flag {
-    Flag { name, short, argument, category, commands, env, doc }
+    Flag {
+        name,
+        short,
+        argument,
+        category,
+        commands,
+        env,
+        doc,
+    }
 }
 
 /// Flags of all commands.
 const COMMON: &[Flag] = &[
-    flag("help", Some('h'), Argument::No, Category::Other, HELP_WITH_SHORT, "", "show this help and exit"),
-    flag("help", None, Argument::No, Category::Other, HELP_LONG_ONLY, "", "show this help and exit"),
-    flag("usage", None, Argument::No, Category::Other, &Command::ALL, "", "show a short summary of the flags and exit"),
-    flag("version", Some('V'), Argument::No, Category::Other, &Command::ALL, "", "show the version and exit"),
+    flag(
+        "help",
+        Some('h'),
+        Argument::No,
+        Category::Other,
+        HELP_WITH_SHORT,
+        "",
+        "show this help and exit",
+    ),
+    flag(
+        "help",
+        None,
+        Argument::No,
+        Category::Other,
+        HELP_LONG_ONLY,
+        "",
+        "show this help and exit",
+    ),
+    flag(
+        "usage",
+        None,
+        Argument::No,
+        Category::Other,
+        &Command::ALL,
+        "",
+        "show a short summary of the flags and exit",
+    ),
+    flag(
+        "version",
+        Some('V'),
+        Argument::No,
+        Category::Other,
+        &Command::ALL,
+        "",
+        "show the version and exit",
+    ),
 ];
 
 const HELP_WITH_SHORT: &[Command] = &[
@@ -255,7 +304,12 @@ mod tests {
             let unique: BTreeSet<_> = short.iter().collect();
             assert_eq!(unique.len(), short.len(), "{}: {short:?}", command.name());
             for flag in flags {
-                assert!(!flag.doc.is_empty() && !flag.doc.ends_with('.'), "{}: {}", command.name(), flag.name);
+                assert!(
+                    !flag.doc.is_empty() && !flag.doc.ends_with('.'),
+                    "{}: {}",
+                    command.name(),
+                    flag.name
+                );
             }
         }
     }
@@ -264,12 +318,19 @@ mod tests {
     #[test]
     fn environment_names() {
         let find = |command: Command, name: &str| {
-            flags_of(command).into_iter().find(|flag| flag.name == name).expect("flag exists").variables(command)
+            flags_of(command)
+                .into_iter()
+                .find(|flag| flag.name == name)
+                .expect("flag exists")
+                .variables(command)
         };
         assert_eq!(find(Command::Sbatch, "account"), ["SBATCH_ACCOUNT"]);
         assert_eq!(find(Command::Salloc, "time"), ["SALLOC_TIMELIMIT"]);
         assert_eq!(find(Command::Srun, "output"), ["SRUN_OUTPUT"]);
-        assert_eq!(find(Command::Srun, "nodes"), ["SLURM_NNODES", "SLURM_JOB_NUM_NODES"]);
+        assert_eq!(
+            find(Command::Srun, "nodes"),
+            ["SLURM_NNODES", "SLURM_JOB_NUM_NODES"]
+        );
         assert!(find(Command::Sbatch, "nodes").is_empty());
     }
 }

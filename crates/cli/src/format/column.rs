@@ -50,19 +50,31 @@ pub struct UnknownField(pub String);
 impl<R: ?Sized> Layout<R> {
     /// Reads `-o`. A letter that does not exist is reported and left out, as Slurm does.
     pub fn from_letters(format: &str, fields: &'static [Field<R>]) -> (Self, Vec<UnknownField>) {
-        let mut layout = Self { prefix: String::new(), columns: Vec::new() };
+        let mut layout = Self {
+            prefix: String::new(),
+            columns: Vec::new(),
+        };
         let mut unknown = Vec::new();
         let mut rest = format;
         while let Some(place) = rest.find('%') {
             layout.append_text(&rest[..place]);
             rest = &rest[place + 1..];
-            let (right, after) = rest.strip_prefix('.').map_or((false, rest), |after| (true, after));
+            let (right, after) = rest
+                .strip_prefix('.')
+                .map_or((false, rest), |after| (true, after));
             let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
             let width = after[..digits].parse().unwrap_or(0);
-            let Some(letter) = after[digits..].chars().next() else { break };
+            let Some(letter) = after[digits..].chars().next() else {
+                break;
+            };
             rest = &after[digits + letter.len_utf8()..];
             match fields.iter().find(|field| field.letter == Some(letter)) {
-                Some(field) => layout.columns.push(Column { field, width, right, suffix: String::new() }),
+                Some(field) => layout.columns.push(Column {
+                    field,
+                    width,
+                    right,
+                    suffix: String::new(),
+                }),
                 None => unknown.push(UnknownField(letter.to_string())),
             }
         }
@@ -79,7 +91,10 @@ impl<R: ?Sized> Layout<R> {
 
     /// Reads `-O`. A name that does not exist is reported and left out.
     pub fn from_names(format: &str, fields: &'static [Field<R>]) -> (Self, Vec<UnknownField>) {
-        let mut layout = Self { prefix: String::new(), columns: Vec::new() };
+        let mut layout = Self {
+            prefix: String::new(),
+            columns: Vec::new(),
+        };
         let mut unknown = Vec::new();
         for item in format.split(',').filter(|item| !item.is_empty()) {
             let (name, spec) = match item.split_once(':') {
@@ -87,17 +102,33 @@ impl<R: ?Sized> Layout<R> {
                 None => (item, None),
             };
             let name = name.trim();
-            let Some(field) = fields.iter().find(|field| field.name.eq_ignore_ascii_case(name)) else {
+            let Some(field) = fields
+                .iter()
+                .find(|field| field.name.eq_ignore_ascii_case(name))
+            else {
                 unknown.push(UnknownField(name.to_string()));
                 continue;
             };
             let column = match spec {
-                None => Column { field, width: NAMED_WIDTH, right: false, suffix: String::new() },
+                None => Column {
+                    field,
+                    width: NAMED_WIDTH,
+                    right: false,
+                    suffix: String::new(),
+                },
                 Some(spec) => {
-                    let (right, after) = spec.strip_prefix('.').map_or((false, spec), |after| (true, after));
-                    let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+                    let (right, after) = spec
+                        .strip_prefix('.')
+                        .map_or((false, spec), |after| (true, after));
+                    let digits =
+                        after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
                     let width = after[..digits].parse().unwrap_or(0);
-                    Column { field, width, right, suffix: after[digits..].to_string() }
+                    Column {
+                        field,
+                        width,
+                        right,
+                        suffix: after[digits..].to_string(),
+                    }
                 }
             };
             layout.columns.push(column);
@@ -139,8 +170,18 @@ mod tests {
     use super::*;
 
     static FIELDS: &[Field<str>] = &[
-        Field { letter: Some('i'), name: "JobId", header: "JOBID", value: |row| row.to_string() },
-        Field { letter: Some('t'), name: "StateCompact", header: "ST", value: |_| "PD".to_string() },
+        Field {
+            letter: Some('i'),
+            name: "JobId",
+            header: "JOBID",
+            value: |row| row.to_string(),
+        },
+        Field {
+            letter: Some('t'),
+            name: "StateCompact",
+            header: "ST",
+            value: |_| "PD".to_string(),
+        },
     ];
 
     /// Forms that clients use: widths, glued fields, text between, separators after a colon.
@@ -153,7 +194,10 @@ mod tests {
         assert_eq!(show("\"%i\",\"%t\""), "\"123456\",\"PD\"");
         assert_eq!(show("%i^^^%t"), "123456^^^PD");
         let named = |format: &str| Layout::from_names(format, FIELDS).0.row("123456");
-        assert_eq!(named("jobid,statecompact"), "123456              PD                  ");
+        assert_eq!(
+            named("jobid,statecompact"),
+            "123456              PD                  "
+        );
         assert_eq!(named("JobID:.8,StateCompact:4"), "  123456PD  ");
         assert_eq!(named("jobid:###,statecompact:###"), "123456###PD###");
         assert_eq!(named("jobid:8|"), "123456  |");

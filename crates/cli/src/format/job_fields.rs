@@ -21,8 +21,18 @@ pub const FORMAT_START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
 
 type Row = JobRow;
 
-const fn field(letter: Option<char>, name: &'static str, header: &'static str, value: fn(&Row) -> String) -> Field<Row> {
-    Field { letter, name, header, value }
+const fn field(
+    letter: Option<char>,
+    name: &'static str,
+    header: &'static str,
+    value: fn(&Row) -> String,
+) -> Field<Row> {
+    Field {
+        letter,
+        name,
+        header,
+        value,
+    }
 }
 
 /// A point in time, `N/A` when there is none.
@@ -32,7 +42,9 @@ fn time(row: &Row, time: Option<UnixSeconds>) -> String {
 
 /// `UNLIMITED`, or the limit.
 fn limit(limit: TimeLimit) -> String {
-    limit.seconds().map_or_else(|| "UNLIMITED".to_string(), format_duration_short)
+    limit
+        .seconds()
+        .map_or_else(|| "UNLIMITED".to_string(), format_duration_short)
 }
 
 /// `gres/gpu:h100:2,…`, `N/A` when there is none.
@@ -40,13 +52,20 @@ fn tres_list(requests: &[GresRequest]) -> String {
     if requests.is_empty() {
         return "N/A".to_string();
     }
-    requests.iter().map(|request| format!("gres/{request}")).collect::<Vec<_>>().join(",")
+    requests
+        .iter()
+        .map(|request| format!("gres/{request}"))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 /// Least memory: of a node, or of a CPU.
 fn min_memory(row: &Row) -> String {
     let description = &row.job.description;
-    let size = description.mem_per_node.or(description.mem_per_cpu).or(description.mem_per_gpu);
+    let size = description
+        .mem_per_node
+        .or(description.mem_per_cpu)
+        .or(description.mem_per_gpu);
     size.map_or_else(|| "0".to_string(), format_memory)
 }
 
@@ -79,7 +98,10 @@ fn stream(row: &Row, pattern: Option<&str>, path: &str, default: &str) -> String
     if row.view.expand_patterns && !path.is_empty() {
         return path.to_string();
     }
-    pattern.filter(|pattern| !pattern.is_empty()).unwrap_or(default).to_string()
+    pattern
+        .filter(|pattern| !pattern.is_empty())
+        .unwrap_or(default)
+        .to_string()
 }
 
 fn default_output(row: &Row) -> &'static str {
@@ -92,7 +114,11 @@ fn default_output(row: &Row) -> &'static str {
 
 fn allocated_or_requested(row: &Row) -> String {
     let job = &row.job;
-    let tres = if job.alloc_tres.is_empty() { &job.req_tres } else { &job.alloc_tres };
+    let tres = if job.alloc_tres.is_empty() {
+        &job.req_tres
+    } else {
+        &job.alloc_tres
+    };
     tres.to_string()
 }
 
@@ -102,165 +128,403 @@ fn bit(on: bool) -> String {
 
 /// The table.
 pub static FIELDS: &[Field<Row>] = &[
-    field(Some('a'), "Account", "ACCOUNT", |row| or_null(Some(&row.job.account))),
-    field(Some('A'), "JobID", "JOBID", |row| row.job.job_id.to_string()),
-    field(Some('B'), "BatchHost", "EXEC_HOST", |row| row.job.batch_host.clone().unwrap_or_else(|| "n/a".to_string())),
-    field(Some('b'), "tres-per-node", "TRES_PER_NODE", |row| tres_list(&row.job.description.gres_per_node)),
+    field(Some('a'), "Account", "ACCOUNT", |row| {
+        or_null(Some(&row.job.account))
+    }),
+    field(Some('A'), "JobID", "JOBID", |row| {
+        row.job.job_id.to_string()
+    }),
+    field(Some('B'), "BatchHost", "EXEC_HOST", |row| {
+        row.job
+            .batch_host
+            .clone()
+            .unwrap_or_else(|| "n/a".to_string())
+    }),
+    field(Some('b'), "tres-per-node", "TRES_PER_NODE", |row| {
+        tres_list(&row.job.description.gres_per_node)
+    }),
     field(Some('c'), "MinCPUs", "MIN_CPUS", |row| {
         let description = &row.job.description;
-        description.min_cpus_per_node.or(description.cpus_per_task).unwrap_or(1).to_string()
+        description
+            .min_cpus_per_node
+            .or(description.cpus_per_task)
+            .unwrap_or(1)
+            .to_string()
     }),
-    field(Some('C'), "NumCPUs", "CPUS", |row| row.job.num_cpus.to_string()),
-    field(Some('d'), "MinTmpDisk", "MIN_TMP_DISK", |row| row.job.description.tmp_disk_mib.unwrap_or(0).to_string()),
-    field(Some('D'), "NumNodes", "NODES", |row| row.job.num_nodes.to_string()),
-    field(Some('e'), "EndTime", "END_TIME", |row| time(row, row.job.end_time)),
-    field(Some('E'), "Dependency", "DEPENDENCY", |row| or_null(row.job.dependency.as_deref())),
-    field(Some('f'), "Feature", "FEATURES", |row| or_null(row.job.description.constraint.as_deref())),
-    field(Some('F'), "ArrayJobID", "ARRAY_JOB_ID", |row| row.job.array_job_id.unwrap_or(row.job.job_id).to_string()),
-    field(Some('g'), "GroupName", "GROUP", |row| row.job.group_name.clone()),
-    field(Some('G'), "GroupID", "GROUP", |row| row.job.description.gid.to_string()),
+    field(Some('C'), "NumCPUs", "CPUS", |row| {
+        row.job.num_cpus.to_string()
+    }),
+    field(Some('d'), "MinTmpDisk", "MIN_TMP_DISK", |row| {
+        row.job.description.tmp_disk_mib.unwrap_or(0).to_string()
+    }),
+    field(Some('D'), "NumNodes", "NODES", |row| {
+        row.job.num_nodes.to_string()
+    }),
+    field(Some('e'), "EndTime", "END_TIME", |row| {
+        time(row, row.job.end_time)
+    }),
+    field(Some('E'), "Dependency", "DEPENDENCY", |row| {
+        or_null(row.job.dependency.as_deref())
+    }),
+    field(Some('f'), "Feature", "FEATURES", |row| {
+        or_null(row.job.description.constraint.as_deref())
+    }),
+    field(Some('F'), "ArrayJobID", "ARRAY_JOB_ID", |row| {
+        row.job.array_job_id.unwrap_or(row.job.job_id).to_string()
+    }),
+    field(Some('g'), "GroupName", "GROUP", |row| {
+        row.job.group_name.clone()
+    }),
+    field(Some('G'), "GroupID", "GROUP", |row| {
+        row.job.description.gid.to_string()
+    }),
     field(Some('h'), "OverSubscribe", "OVER_SUBSCRIBE", over_subscribe),
-    field(Some('H'), "Sockets", "SOCKETS_PER_NODE", |row| count_or_star(row.job.description.sockets_per_node)),
+    field(Some('H'), "Sockets", "SOCKETS_PER_NODE", |row| {
+        count_or_star(row.job.description.sockets_per_node)
+    }),
     field(Some('i'), "JobArrayID", "JOBID", JobRow::array_id),
-    field(Some('I'), "Cores", "CORES_PER_SOCKET", |row| count_or_star(row.job.description.cores_per_socket)),
-    field(Some('j'), "Name", "NAME", |row| or_null(row.job.description.name.as_deref())),
-    field(Some('J'), "Threads", "THREADS_PER_CORE", |row| count_or_star(row.job.description.threads_per_core)),
-    field(Some('k'), "Comment", "COMMENT", |row| or_null(row.job.description.comment.as_deref())),
-    field(Some('K'), "ArrayTaskID", "ARRAY_TASK_ID", |row| row.task_list().unwrap_or_else(|| "N/A".to_string())),
-    field(Some('l'), "TimeLimit", "TIME_LIMIT", |row| limit(row.job.time_limit)),
+    field(Some('I'), "Cores", "CORES_PER_SOCKET", |row| {
+        count_or_star(row.job.description.cores_per_socket)
+    }),
+    field(Some('j'), "Name", "NAME", |row| {
+        or_null(row.job.description.name.as_deref())
+    }),
+    field(Some('J'), "Threads", "THREADS_PER_CORE", |row| {
+        count_or_star(row.job.description.threads_per_core)
+    }),
+    field(Some('k'), "Comment", "COMMENT", |row| {
+        or_null(row.job.description.comment.as_deref())
+    }),
+    field(Some('K'), "ArrayTaskID", "ARRAY_TASK_ID", |row| {
+        row.task_list().unwrap_or_else(|| "N/A".to_string())
+    }),
+    field(Some('l'), "TimeLimit", "TIME_LIMIT", |row| {
+        limit(row.job.time_limit)
+    }),
     field(Some('L'), "TimeLeft", "TIME_LEFT", |row| {
-        row.time_left().map_or_else(|| "UNLIMITED".to_string(), format_duration_short)
+        row.time_left()
+            .map_or_else(|| "UNLIMITED".to_string(), format_duration_short)
     }),
     field(Some('m'), "MinMemory", "MIN_MEMORY", min_memory),
-    field(Some('M'), "TimeUsed", "TIME", |row| format_duration_short(row.run_time())),
-    field(Some('n'), "ReqNodes", "REQ_NODES", |row| row.job.description.required_nodes.clone().unwrap_or_default()),
-    field(Some('N'), "NodeList", "NODELIST", |row| row.job.nodes.clone()),
-    field(Some('o'), "Command", "COMMAND", |row| or_null(row.job.description.command.as_deref())),
-    field(Some('O'), "Contiguous", "CONTIGUOUS", |row| bit(row.job.description.contiguous)),
-    field(Some('p'), "Priority", "PRIORITY", |row| format!("{:.14}", f64::from(row.job.priority) / f64::from(u32::MAX))),
-    field(Some('P'), "Partition", "PARTITION", |row| row.partition().to_string()),
+    field(Some('M'), "TimeUsed", "TIME", |row| {
+        format_duration_short(row.run_time())
+    }),
+    field(Some('n'), "ReqNodes", "REQ_NODES", |row| {
+        row.job
+            .description
+            .required_nodes
+            .clone()
+            .unwrap_or_default()
+    }),
+    field(Some('N'), "NodeList", "NODELIST", |row| {
+        row.job.nodes.clone()
+    }),
+    field(Some('o'), "Command", "COMMAND", |row| {
+        or_null(row.job.description.command.as_deref())
+    }),
+    field(Some('O'), "Contiguous", "CONTIGUOUS", |row| {
+        bit(row.job.description.contiguous)
+    }),
+    field(Some('p'), "Priority", "PRIORITY", |row| {
+        format!("{:.14}", f64::from(row.job.priority) / f64::from(u32::MAX))
+    }),
+    field(Some('P'), "Partition", "PARTITION", |row| {
+        row.partition().to_string()
+    }),
     field(Some('q'), "QOS", "QOS", |row| or_null(Some(&row.job.qos))),
-    field(Some('Q'), "PriorityLong", "PRIORITY", |row| row.job.priority.to_string()),
+    field(Some('Q'), "PriorityLong", "PRIORITY", |row| {
+        row.job.priority.to_string()
+    }),
     field(Some('r'), "Reason", "REASON", JobRow::reason),
-    field(Some('R'), "ReasonList", "NODELIST(REASON)", JobRow::nodes_or_reason),
+    field(
+        Some('R'),
+        "ReasonList",
+        "NODELIST(REASON)",
+        JobRow::nodes_or_reason,
+    ),
     field(Some('s'), "SLUID", "SLUID", |row| extra(row, "sluid")),
-    field(Some('S'), "StartTime", "START_TIME", |row| time(row, row.job.start_time)),
-    field(Some('t'), "StateCompact", "ST", |row| row.job.state.code().to_string()),
-    field(Some('T'), "State", "STATE", |row| row.job.state.name().to_string()),
-    field(Some('u'), "UserName", "USER", |row| row.job.user_name.clone()),
-    field(Some('U'), "UserID", "UID", |row| row.job.description.uid.to_string()),
-    field(Some('v'), "Reservation", "RESERVATION", |row| or_null(row.job.description.reservation.as_deref())),
-    field(Some('V'), "SubmitTime", "SUBMIT_TIME", |row| time(row, Some(row.job.submit_time))),
-    field(Some('w'), "WCKey", "WCKEY", |row| or_null(row.job.description.wckey.as_deref())),
-    field(Some('W'), "Licenses", "LICENSES", |row| or_null(row.job.description.licenses.as_deref())),
-    field(Some('x'), "ExcNodes", "EXC_NODES", |row| row.job.description.excluded_nodes.clone().unwrap_or_default()),
-    field(Some('X'), "CoreSpec", "CORE_SPEC", |row| count_or(row.job.description.core_spec, "N/A")),
-    field(Some('y'), "Nice", "NICE", |row| row.job.description.nice.to_string()),
-    field(Some('Y'), "SchedNodes", "SCHEDNODES", |row| or_null(row.job.sched_nodes.as_deref())),
+    field(Some('S'), "StartTime", "START_TIME", |row| {
+        time(row, row.job.start_time)
+    }),
+    field(Some('t'), "StateCompact", "ST", |row| {
+        row.job.state.code().to_string()
+    }),
+    field(Some('T'), "State", "STATE", |row| {
+        row.job.state.name().to_string()
+    }),
+    field(Some('u'), "UserName", "USER", |row| {
+        row.job.user_name.clone()
+    }),
+    field(Some('U'), "UserID", "UID", |row| {
+        row.job.description.uid.to_string()
+    }),
+    field(Some('v'), "Reservation", "RESERVATION", |row| {
+        or_null(row.job.description.reservation.as_deref())
+    }),
+    field(Some('V'), "SubmitTime", "SUBMIT_TIME", |row| {
+        time(row, Some(row.job.submit_time))
+    }),
+    field(Some('w'), "WCKey", "WCKEY", |row| {
+        or_null(row.job.description.wckey.as_deref())
+    }),
+    field(Some('W'), "Licenses", "LICENSES", |row| {
+        or_null(row.job.description.licenses.as_deref())
+    }),
+    field(Some('x'), "ExcNodes", "EXC_NODES", |row| {
+        row.job
+            .description
+            .excluded_nodes
+            .clone()
+            .unwrap_or_default()
+    }),
+    field(Some('X'), "CoreSpec", "CORE_SPEC", |row| {
+        count_or(row.job.description.core_spec, "N/A")
+    }),
+    field(Some('y'), "Nice", "NICE", |row| {
+        row.job.description.nice.to_string()
+    }),
+    field(Some('Y'), "SchedNodes", "SCHEDNODES", |row| {
+        or_null(row.job.sched_nodes.as_deref())
+    }),
     field(Some('z'), "SCT", "S:C:T", |row| {
         let description = &row.job.description;
-        [description.sockets_per_node, description.cores_per_socket, description.threads_per_core]
-            .map(count_or_star)
-            .join(":")
+        [
+            description.sockets_per_node,
+            description.cores_per_socket,
+            description.threads_per_core,
+        ]
+        .map(count_or_star)
+        .join(":")
     }),
-    field(Some('Z'), "WorkDir", "WORK_DIR", |row| or_null(Some(&row.job.description.work_dir))),
-    field(None, "AccrueTime", "ACCRUE_TIME", |row| time(row, row.job.accrue_time)),
-    field(None, "admin_comment", "ADMIN_COMMENT", |row| or_null(row.job.admin_comment.as_deref())),
-    field(None, "AllocNodes", "ALLOC_NODES", |row| or_null(Some(&row.job.description.submit_host))),
-    field(None, "AllocSID", "ALLOC_SID", |row| row.job.description.submit_sid.to_string()),
+    field(Some('Z'), "WorkDir", "WORK_DIR", |row| {
+        or_null(Some(&row.job.description.work_dir))
+    }),
+    field(None, "AccrueTime", "ACCRUE_TIME", |row| {
+        time(row, row.job.accrue_time)
+    }),
+    field(None, "admin_comment", "ADMIN_COMMENT", |row| {
+        or_null(row.job.admin_comment.as_deref())
+    }),
+    field(None, "AllocNodes", "ALLOC_NODES", |row| {
+        or_null(Some(&row.job.description.submit_host))
+    }),
+    field(None, "AllocSID", "ALLOC_SID", |row| {
+        row.job.description.submit_sid.to_string()
+    }),
     field(None, "AssocID", "ASSOC_ID", |_| "0".to_string()),
-    field(None, "BatchFlag", "BATCH_FLAG", |row| bit(row.job.description.batch)),
-    field(None, "BoardsPerNode", "BOARDS_PER_NODE", |_| "0".to_string()),
+    field(None, "BatchFlag", "BATCH_FLAG", |row| {
+        bit(row.job.description.batch)
+    }),
+    field(None, "BoardsPerNode", "BOARDS_PER_NODE", |_| {
+        "0".to_string()
+    }),
     field(None, "BurstBuffer", "BURST_BUFFER", |row| extra(row, "bb")),
-    field(None, "BurstBufferState", "BURST_BUFFER_STATE", |_| NULL.to_string()),
+    field(None, "BurstBufferState", "BURST_BUFFER_STATE", |_| {
+        NULL.to_string()
+    }),
     field(None, "Cluster", "CLUSTER", |row| row.view.cluster.clone()),
-    field(None, "ClusterFeature", "CLUSTER_FEATURES", |row| extra(row, "cluster-constraint")),
-    field(None, "Container", "CONTAINER", |row| extra(row, "container")),
-    field(None, "ContainerID", "CONTAINERID", |row| extra(row, "container-id")),
-    field(None, "cpus-per-task", "CPUS_PER_TASK", |row| row.job.description.cpus_per_task.unwrap_or(1).to_string()),
+    field(None, "ClusterFeature", "CLUSTER_FEATURES", |row| {
+        extra(row, "cluster-constraint")
+    }),
+    field(None, "Container", "CONTAINER", |row| {
+        extra(row, "container")
+    }),
+    field(None, "ContainerID", "CONTAINERID", |row| {
+        extra(row, "container-id")
+    }),
+    field(None, "cpus-per-task", "CPUS_PER_TASK", |row| {
+        row.job.description.cpus_per_task.unwrap_or(1).to_string()
+    }),
     field(None, "cpus-per-tres", "CPUS_PER_TRES", |row| {
-        row.job.description.cpus_per_gpu.map_or_else(|| "N/A".to_string(), |count| format!("gres/gpu:{count}"))
+        row.job
+            .description
+            .cpus_per_gpu
+            .map_or_else(|| "N/A".to_string(), |count| format!("gres/gpu:{count}"))
     }),
     field(None, "CronJob", "CRON_JOB", |_| "No".to_string()),
-    field(None, "Deadline", "DEADLINE", |row| time(row, row.job.description.deadline)),
+    field(None, "Deadline", "DEADLINE", |row| {
+        time(row, row.job.description.deadline)
+    }),
     field(None, "DelayBoot", "DELAY_BOOT", |_| "0:00".to_string()),
-    field(None, "DerivedEC", "DERIVED_EC", |row| row.job.derived_exit_status.to_string()),
-    field(None, "EligibleTime", "ELIGIBLE_TIME", |row| time(row, row.job.eligible_time)),
-    field(None, "Exclusive", "EXCLUSIVE", |row| super::show_job::exclusive_word(&row.job)),
-    field(None, "exit_code", "EXIT_CODE", |row| row.job.exit_status.to_string()),
-    field(None, "Gres", "TRES_PER_NODE", |row| tres_list(&row.job.description.gres_per_node)),
+    field(None, "DerivedEC", "DERIVED_EC", |row| {
+        row.job.derived_exit_status.to_string()
+    }),
+    field(None, "EligibleTime", "ELIGIBLE_TIME", |row| {
+        time(row, row.job.eligible_time)
+    }),
+    field(None, "Exclusive", "EXCLUSIVE", |row| {
+        super::show_job::exclusive_word(&row.job)
+    }),
+    field(None, "exit_code", "EXIT_CODE", |row| {
+        row.job.exit_status.to_string()
+    }),
+    field(None, "Gres", "TRES_PER_NODE", |row| {
+        tres_list(&row.job.description.gres_per_node)
+    }),
     field(None, "HetJobID", "HET_JOB_ID", |_| "N/A".to_string()),
     field(None, "HetJobIDSet", "HET_JOB_ID_SET", |_| "N/A".to_string()),
-    field(None, "HetJobOffset", "HET_JOB_OFFSET", |_| "N/A".to_string()),
-    field(None, "LastSchedEval", "LAST_SCHED_EVAL", |row| time(row, row.job.last_sched_eval)),
+    field(None, "HetJobOffset", "HET_JOB_OFFSET", |_| {
+        "N/A".to_string()
+    }),
+    field(None, "LastSchedEval", "LAST_SCHED_EVAL", |row| {
+        time(row, row.job.last_sched_eval)
+    }),
     field(None, "LicensesAlloc", "LICENSES_ALLOC", |row| {
         let running = !row.job.nodes.is_empty();
         or_null(row.job.description.licenses.as_deref().filter(|_| running))
     }),
-    field(None, "MaxCPUs", "MAX_CPUS", |row| row.job.num_cpus.to_string()),
-    field(None, "MaxNodes", "MAX_NODES", |row| row.job.description.max_nodes.unwrap_or(row.job.num_nodes).to_string()),
+    field(None, "MaxCPUs", "MAX_CPUS", |row| {
+        row.job.num_cpus.to_string()
+    }),
+    field(None, "MaxNodes", "MAX_NODES", |row| {
+        row.job
+            .description
+            .max_nodes
+            .unwrap_or(row.job.num_nodes)
+            .to_string()
+    }),
     field(None, "MCSLabel", "MCSLABEL", |row| extra(row, "mcs-label")),
     field(None, "mem-per-tres", "MEM_PER_TRES", |row| {
-        row.job.description.mem_per_gpu.map_or_else(|| "N/A".to_string(), |size| format!("gres/gpu:{}", size.0))
+        row.job
+            .description
+            .mem_per_gpu
+            .map_or_else(|| "N/A".to_string(), |size| format!("gres/gpu:{}", size.0))
     }),
     field(None, "MinTime", "TIME_MIN", |row| {
-        let seconds = row.job.description.time_min.and_then(TimeLimit::seconds).unwrap_or(0);
+        let seconds = row
+            .job
+            .description
+            .time_min
+            .and_then(TimeLimit::seconds)
+            .unwrap_or(0);
         format_duration_short(seconds)
     }),
     field(None, "Network", "NETWORK", |row| extra(row, "network")),
     field(None, "NTPerBoard", "NTASKS_PER_BOARD", |_| "0".to_string()),
-    field(None, "NTPerCore", "NTASKS_PER_CORE", |row| count_or(row.job.description.ntasks_per_core, "N/A")),
-    field(None, "NTPerNode", "NTASKS_PER_NODE", |row| count_or(row.job.description.ntasks_per_node, "0")),
-    field(None, "NTPerSocket", "NTASKS_PER_SOCKET", |row| count_or(row.job.description.ntasks_per_socket, "N/A")),
-    field(None, "NumTasks", "TASKS", |row| row.job.num_tasks.to_string()),
+    field(None, "NTPerCore", "NTASKS_PER_CORE", |row| {
+        count_or(row.job.description.ntasks_per_core, "N/A")
+    }),
+    field(None, "NTPerNode", "NTASKS_PER_NODE", |row| {
+        count_or(row.job.description.ntasks_per_node, "0")
+    }),
+    field(None, "NTPerSocket", "NTASKS_PER_SOCKET", |row| {
+        count_or(row.job.description.ntasks_per_socket, "N/A")
+    }),
+    field(None, "NumTasks", "TASKS", |row| {
+        row.job.num_tasks.to_string()
+    }),
     field(None, "Origin", "ORIGIN", |_| "NA".to_string()),
     field(None, "OriginRaw", "ORIGIN_RAW", |_| "NA".to_string()),
     field(None, "PendingTime", "PENDING_TIME", |row| {
-        let until = if row.job.state.is_pending() { row.view.times.now } else { row.job.start_time.unwrap_or(row.view.times.now) };
+        let until = if row.job.state.is_pending() {
+            row.view.times.now
+        } else {
+            row.job.start_time.unwrap_or(row.view.times.now)
+        };
         (until - row.job.submit_time).max(0).to_string()
     }),
     field(None, "PreemptTime", "PREEMPT_TIME", |_| "N/A".to_string()),
-    field(None, "Prefer", "PREFER", |row| or_null(row.job.description.prefer.as_deref())),
-    field(None, "Profile", "PROFILE", |row| {
-        row.job.description.extra.get("profile").cloned().unwrap_or_else(|| "NotSet".to_string())
+    field(None, "Prefer", "PREFER", |row| {
+        or_null(row.job.description.prefer.as_deref())
     }),
-    field(None, "Reboot", "REBOOT", |row| bit(row.job.description.extra.contains_key("reboot"))),
+    field(None, "Profile", "PROFILE", |row| {
+        row.job
+            .description
+            .extra
+            .get("profile")
+            .cloned()
+            .unwrap_or_else(|| "NotSet".to_string())
+    }),
+    field(None, "Reboot", "REBOOT", |row| {
+        bit(row.job.description.extra.contains_key("reboot"))
+    }),
     field(None, "ReqSwitch", "REQ_SWITCH", |row| {
-        let text = row.job.description.extra.get("switches").map_or("0", String::as_str);
+        let text = row
+            .job
+            .description
+            .extra
+            .get("switches")
+            .map_or("0", String::as_str);
         text.split('@').next().unwrap_or("0").to_string()
     }),
     field(None, "Requeue", "REQUEUE", |row| bit(row.job.requeue)),
     field(None, "ResizeTime", "RESIZE_TIME", |_| "N/A".to_string()),
-    field(None, "RestartCnt", "RESTART_COUNT", |row| row.job.restarts.to_string()),
+    field(None, "RestartCnt", "RESTART_COUNT", |row| {
+        row.job.restarts.to_string()
+    }),
     field(None, "Runtime", "RUNTIME", |row| extra(row, "runtime")),
     field(None, "SegmentSize", "SEGMENT_SIZE", |row| {
-        row.job.description.extra.get("segment").cloned().unwrap_or_else(|| "N/A".to_string())
+        row.job
+            .description
+            .extra
+            .get("segment")
+            .cloned()
+            .unwrap_or_else(|| "N/A".to_string())
     }),
-    field(None, "SiblingsActive", "ACTIVE_SIBLINGS", |_| "NA".to_string()),
-    field(None, "SiblingsActiveRaw", "ACTIVE_SIBLINGS_RAW", |_| "NA".to_string()),
-    field(None, "SiblingsViable", "VIABLE_SIBLINGS", |_| "NA".to_string()),
-    field(None, "SiblingsViableRaw", "VIABLE_SIBLINGS_RAW", |_| "NA".to_string()),
+    field(None, "SiblingsActive", "ACTIVE_SIBLINGS", |_| {
+        "NA".to_string()
+    }),
+    field(None, "SiblingsActiveRaw", "ACTIVE_SIBLINGS_RAW", |_| {
+        "NA".to_string()
+    }),
+    field(None, "SiblingsViable", "VIABLE_SIBLINGS", |_| {
+        "NA".to_string()
+    }),
+    field(None, "SiblingsViableRaw", "VIABLE_SIBLINGS_RAW", |_| {
+        "NA".to_string()
+    }),
     field(None, "SPerBoard", "SOCKETS_PER_BOARD", |_| "0".to_string()),
     field(None, "StdErr", "STDERR", |row| {
-        stream(row, row.job.description.std_err.as_deref(), &row.job.std_err_path, NULL)
+        stream(
+            row,
+            row.job.description.std_err.as_deref(),
+            &row.job.std_err_path,
+            NULL,
+        )
     }),
     field(None, "StdIn", "STDIN", |row| {
-        stream(row, row.job.description.std_in.as_deref(), &row.job.std_in_path, "/dev/null")
+        stream(
+            row,
+            row.job.description.std_in.as_deref(),
+            &row.job.std_in_path,
+            "/dev/null",
+        )
     }),
     field(None, "StdOut", "STDOUT", |row| {
-        stream(row, row.job.description.std_out.as_deref(), &row.job.std_out_path, default_output(row))
+        stream(
+            row,
+            row.job.description.std_out.as_deref(),
+            &row.job.std_out_path,
+            default_output(row),
+        )
     }),
-    field(None, "system_comment", "SYSTEM_COMMENT", |row| or_null(row.job.system_comment.as_deref())),
+    field(None, "system_comment", "SYSTEM_COMMENT", |row| {
+        or_null(row.job.system_comment.as_deref())
+    }),
     field(None, "tres-alloc", "TRES_ALLOC", allocated_or_requested),
     field(None, "tres-bind", "TRES_BIND", |row| {
-        row.job.description.gpu_bind.clone().unwrap_or_else(|| "N/A".to_string())
+        row.job
+            .description
+            .gpu_bind
+            .clone()
+            .unwrap_or_else(|| "N/A".to_string())
     }),
     field(None, "tres-freq", "TRES_FREQ", |row| {
-        row.job.description.extra.get("gpu-freq").map_or_else(|| "N/A".to_string(), |freq| format!("gpu:{freq}"))
+        row.job
+            .description
+            .extra
+            .get("gpu-freq")
+            .map_or_else(|| "N/A".to_string(), |freq| format!("gpu:{freq}"))
     }),
-    field(None, "tres-per-job", "TRES_PER_JOB", |row| tres_list(&row.job.description.gres_per_job)),
-    field(None, "tres-per-socket", "TRES_PER_SOCKET", |row| tres_list(&row.job.description.gres_per_socket)),
-    field(None, "tres-per-task", "TRES_PER_TASK", |row| tres_list(&row.job.description.gres_per_task)),
+    field(None, "tres-per-job", "TRES_PER_JOB", |row| {
+        tres_list(&row.job.description.gres_per_job)
+    }),
+    field(None, "tres-per-socket", "TRES_PER_SOCKET", |row| {
+        tres_list(&row.job.description.gres_per_socket)
+    }),
+    field(None, "tres-per-task", "TRES_PER_TASK", |row| {
+        tres_list(&row.job.description.gres_per_task)
+    }),
     field(None, "Wait4Switch", "WAIT4SWITCH", |_| "0:00".to_string()),
 ];
 
@@ -274,7 +538,11 @@ pub fn compare(letter: char, first: &Row, second: &Row) -> Ordering {
         'i' | 'F' => {
             let key = |row: &Row| {
                 let job = &row.job;
-                (job.array_job_id.unwrap_or(job.job_id), row.task.or(job.array_task_id).unwrap_or(u32::MAX), job.job_id)
+                (
+                    job.array_job_id.unwrap_or(job.job_id),
+                    row.task.or(job.array_task_id).unwrap_or(u32::MAX),
+                    job.job_id,
+                )
             };
             key(first).cmp(&key(second))
         }
@@ -287,13 +555,21 @@ pub fn compare(letter: char, first: &Row, second: &Row) -> Ordering {
         'e' => late(a.end_time).cmp(&late(b.end_time)),
         'V' => a.submit_time.cmp(&b.submit_time),
         'l' => a.time_limit.cmp(&b.time_limit),
-        'L' => first.time_left().unwrap_or(i64::MAX).cmp(&second.time_left().unwrap_or(i64::MAX)),
+        'L' => first
+            .time_left()
+            .unwrap_or(i64::MAX)
+            .cmp(&second.time_left().unwrap_or(i64::MAX)),
         'M' => first.run_time().cmp(&second.run_time()),
         'U' => a.description.uid.cmp(&b.description.uid),
         'G' => a.description.gid.cmp(&b.description.gid),
         'y' => a.description.nice.cmp(&b.description.nice),
         'm' => {
-            let size = |row: &Row| row.job.description.mem_per_node.or(row.job.description.mem_per_cpu);
+            let size = |row: &Row| {
+                row.job
+                    .description
+                    .mem_per_node
+                    .or(row.job.description.mem_per_cpu)
+            };
             size(first).cmp(&size(second))
         }
         letter => match FIELDS.iter().find(|field| field.letter == Some(letter)) {
@@ -332,12 +608,19 @@ mod tests {
     use std::sync::Arc;
 
     fn listing(format: &str, sort: &str) -> Vec<String> {
-        let jobs = [samples::running(), samples::pending_array(), samples::gpu_job()].map(Arc::new);
+        let jobs = [
+            samples::running(),
+            samples::pending_array(),
+            samples::gpu_job(),
+        ]
+        .map(Arc::new);
         let mut rows = rows(&jobs, &Arc::new(samples::view()), false, false);
         rows.sort_by(|first, second| compare_by(sort, first, second));
         let (layout, unknown) = Layout::from_letters(format, FIELDS);
         assert!(unknown.is_empty(), "{unknown:?}");
-        std::iter::once(layout.header()).chain(rows.iter().map(|row| layout.row(row))).collect()
+        std::iter::once(layout.header())
+            .chain(rows.iter().map(|row| layout.row(row)))
+            .collect()
     }
 
     /// The default listing, as a real squeue prints it.
@@ -388,8 +671,17 @@ mod tests {
     fn fields_are_unique() {
         for (place, field) in FIELDS.iter().enumerate() {
             let rest = &FIELDS[place + 1..];
-            assert!(rest.iter().all(|other| !other.name.eq_ignore_ascii_case(field.name)), "{}", field.name);
-            assert!(field.letter.is_none() || rest.iter().all(|other| other.letter != field.letter), "{}", field.name);
+            assert!(
+                rest.iter()
+                    .all(|other| !other.name.eq_ignore_ascii_case(field.name)),
+                "{}",
+                field.name
+            );
+            assert!(
+                field.letter.is_none() || rest.iter().all(|other| other.letter != field.letter),
+                "{}",
+                field.name
+            );
         }
     }
 }

@@ -43,14 +43,21 @@ impl JobRow {
     /// The record as it is.
     #[must_use]
     pub fn new(job: &Arc<JobInfo>, view: &Arc<JobView>) -> Self {
-        Self { job: Arc::clone(job), task: None, partition: None, view: Arc::clone(view) }
+        Self {
+            job: Arc::clone(job),
+            task: None,
+            partition: None,
+            view: Arc::clone(view),
+        }
     }
 
     /// `15_3`, `15_[1,3%2]` or `15`.
     #[must_use]
     pub fn array_id(&self) -> String {
         let job = &self.job;
-        let Some(array) = job.array_job_id else { return job.job_id.to_string() };
+        let Some(array) = job.array_job_id else {
+            return job.job_id.to_string();
+        };
         if let Some(task) = self.task.or(job.array_task_id) {
             return format!("{array}_{task}");
         }
@@ -66,7 +73,11 @@ impl JobRow {
         if let Some(task) = self.task.or(self.job.array_task_id) {
             return Some(task.to_string());
         }
-        let list = self.job.array_task_string.as_deref().filter(|list| !list.is_empty())?;
+        let list = self
+            .job
+            .array_task_string
+            .as_deref()
+            .filter(|list| !list.is_empty())?;
         let mut text = cut_index_list(list, self.view.index_text_max);
         if self.job.array_max_tasks > 0 {
             text.push_str(&format!("%{}", self.job.array_max_tasks));
@@ -108,9 +119,17 @@ impl JobRow {
         let shows_reason = !state.is_completing()
             && matches!(
                 state.base,
-                JobState::Pending | JobState::Timeout | JobState::OutOfMemory | JobState::Deadline | JobState::Failed
+                JobState::Pending
+                    | JobState::Timeout
+                    | JobState::OutOfMemory
+                    | JobState::Deadline
+                    | JobState::Failed
             );
-        if shows_reason { format!("({})", self.reason()) } else { self.job.nodes.clone() }
+        if shows_reason {
+            format!("({})", self.reason())
+        } else {
+            self.job.nodes.clone()
+        }
     }
 }
 
@@ -121,7 +140,9 @@ pub fn reason_text(job: &JobInfo) -> String {
     match job.reason_text.as_deref().filter(|text| !text.is_empty()) {
         None => name.to_string(),
         Some(text) if text.starts_with(name) => text.to_string(),
-        Some(text) if job.reason == sluice_model::reason::Reason::ReqNodeNotAvail => format!("{name}, {text}"),
+        Some(text) if job.reason == sluice_model::reason::Reason::ReqNodeNotAvail => {
+            format!("{name}, {text}")
+        }
         Some(text) => text.to_string(),
     }
 }
@@ -129,7 +150,12 @@ pub fn reason_text(job: &JobInfo) -> String {
 /// Seconds a job has run, without suspended time.
 #[must_use]
 pub fn run_time(job: &JobInfo, now: UnixSeconds) -> i64 {
-    let Some(start) = job.start_time.filter(|_| job.state.base != JobState::Pending) else { return 0 };
+    let Some(start) = job
+        .start_time
+        .filter(|_| job.state.base != JobState::Pending)
+    else {
+        return 0;
+    };
     let seconds = match job.state.base {
         JobState::Suspended => job.pre_suspend_secs,
         JobState::Running => match job.suspend_time {
@@ -159,20 +185,43 @@ pub fn cut_index_list(list: &str, max: usize) -> String {
 /// Rows of `jobs`: with `each_task` the tasks of array rests by themselves, with `each_partition` every partition of a
 /// waiting job by itself.
 #[must_use]
-pub fn rows(jobs: &[Arc<JobInfo>], view: &Arc<JobView>, each_task: bool, each_partition: bool) -> Vec<JobRow> {
+pub fn rows(
+    jobs: &[Arc<JobInfo>],
+    view: &Arc<JobView>,
+    each_task: bool,
+    each_partition: bool,
+) -> Vec<JobRow> {
     let mut rows = Vec::with_capacity(jobs.len());
     for job in jobs {
         let row = JobRow::new(job, view);
         let mut of_job = vec![row];
-        if each_task && let Some(tasks) = job.array_task_string.as_deref().and_then(|text| text.parse::<IndexSet>().ok()) {
-            of_job = tasks.iter().map(|task| JobRow { task: Some(task), ..JobRow::new(job, view) }).collect();
+        if each_task
+            && let Some(tasks) = job
+                .array_task_string
+                .as_deref()
+                .and_then(|text| text.parse::<IndexSet>().ok())
+        {
+            of_job = tasks
+                .iter()
+                .map(|task| JobRow {
+                    task: Some(task),
+                    ..JobRow::new(job, view)
+                })
+                .collect();
         }
         if each_partition && job.state.is_pending() && job.partition.contains(',') {
             of_job = of_job
                 .into_iter()
                 .flat_map(|row| {
-                    let partitions = job.partition.split(',').map(String::from).collect::<Vec<_>>();
-                    partitions.into_iter().map(move |name| JobRow { partition: Some(name), ..row.clone() })
+                    let partitions = job
+                        .partition
+                        .split(',')
+                        .map(String::from)
+                        .collect::<Vec<_>>();
+                    partitions.into_iter().map(move |name| JobRow {
+                        partition: Some(name),
+                        ..row.clone()
+                    })
                 })
                 .collect();
         }
@@ -191,14 +240,21 @@ mod tests {
     fn array_ids() {
         let view = Arc::new(samples::view());
         let mut job = samples::pending_array();
-        assert_eq!(JobRow::new(&Arc::new(job.clone()), &view).array_id(), "15_[1,3,5,7,9,20%2]");
+        assert_eq!(
+            JobRow::new(&Arc::new(job.clone()), &view).array_id(),
+            "15_[1,3,5,7,9,20%2]"
+        );
         let expanded = rows(&[Arc::new(job.clone())], &view, true, false);
         let ids: Vec<String> = expanded.iter().map(JobRow::array_id).collect();
         assert_eq!(ids, ["15_1", "15_3", "15_5", "15_7", "15_9", "15_20"]);
-        job.array_task_string = Some("1,3,5,7,9,11,14,17,19,22,25,28,31,34,37,40,43,46,49,52,55,58,61,64".to_string());
+        job.array_task_string =
+            Some("1,3,5,7,9,11,14,17,19,22,25,28,31,34,37,40,43,46,49,52,55,58,61,64".to_string());
         let id = JobRow::new(&Arc::new(job.clone()), &view).array_id();
         // 64 characters with the end of the text: 60 of the list and three dots.
-        assert_eq!(id, "15_[1,3,5,7,9,11,14,17,19,22,25,28,31,34,37,40,43,46,49,52,55,58...%2]");
+        assert_eq!(
+            id,
+            "15_[1,3,5,7,9,11,14,17,19,22,25,28,31,34,37,40,43,46,49,52,55,58...%2]"
+        );
     }
 
     /// A job asking for two partitions has two lines with --priority.
@@ -207,8 +263,10 @@ mod tests {
         let view = Arc::new(samples::view());
         let mut job = samples::pending_array();
         job.partition = "main,short".to_string();
-        let shown: Vec<String> =
-            rows(&[Arc::new(job.clone())], &view, false, true).iter().map(|row| row.partition().to_string()).collect();
+        let shown: Vec<String> = rows(&[Arc::new(job.clone())], &view, false, true)
+            .iter()
+            .map(|row| row.partition().to_string())
+            .collect();
         assert_eq!(shown, ["main", "short"]);
     }
 

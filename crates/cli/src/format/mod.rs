@@ -24,7 +24,9 @@ pub const NULL: &str = "(null)";
 /// The text, or `(null)` when there is none.
 #[must_use]
 pub fn or_null(text: Option<&str>) -> String {
-    text.filter(|text| !text.is_empty()).unwrap_or(NULL).to_string()
+    text.filter(|text| !text.is_empty())
+        .unwrap_or(NULL)
+        .to_string()
 }
 
 /// Cuts or pads a value. Width 0 means as long as needed.
@@ -34,7 +36,11 @@ pub fn fit(value: &str, width: usize, right: bool) -> String {
         return value.to_string();
     }
     let cut: String = value.chars().take(width).collect();
-    if right { format!("{cut:>width$}") } else { format!("{cut:<width$}") }
+    if right {
+        format!("{cut:>width$}")
+    } else {
+        format!("{cut:<width$}")
+    }
 }
 
 /// Indices as ranges: `0-1,4`; `N/A` when there are none.
@@ -52,7 +58,13 @@ pub fn index_ranges(indices: &[u32]) -> String {
     }
     let texts: Vec<String> = ranges
         .into_iter()
-        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+        .map(|(first, last)| {
+            if first == last {
+                first.to_string()
+            } else {
+                format!("{first}-{last}")
+            }
+        })
         .collect();
     texts.join(",")
 }

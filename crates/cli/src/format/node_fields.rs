@@ -31,13 +31,12 @@ pub enum FieldKind {
 #[must_use]
 pub fn kind_of(field: &Field<NodeGroup>) -> FieldKind {
     match field.name {
-        "Available" | "DefaultTime" | "Groups" | "MaxCPUsPerNode" | "OverSubscribe" | "Partition" | "PartitionName"
-        | "PreemptMode" | "PriorityJobFactor" | "PriorityTier" | "Root" | "Size" | "Time" | "AllocNodes" => {
-            FieldKind::Partition
-        }
+        "Available" | "DefaultTime" | "Groups" | "MaxCPUsPerNode" | "OverSubscribe"
+        | "Partition" | "PartitionName" | "PreemptMode" | "PriorityJobFactor" | "PriorityTier"
+        | "Root" | "Size" | "Time" | "AllocNodes" => FieldKind::Partition,
         "NodeAI" | "NodeAIOT" | "Nodes" | "NodeList" | "CPUsState" | "Cluster" => FieldKind::Sum,
-        "CPUs" | "Disk" | "FreeMem" | "Memory" | "CPUsLoad" | "Weight" | "Sockets" | "Cores" | "Threads"
-        | "SocketCoreThread" => FieldKind::Number,
+        "CPUs" | "Disk" | "FreeMem" | "Memory" | "CPUsLoad" | "Weight" | "Sockets" | "Cores"
+        | "Threads" | "SocketCoreThread" => FieldKind::Number,
         _ => FieldKind::Text,
     }
 }
@@ -60,9 +59,20 @@ pub const FORMAT_REASONS_LONG: &str = "%20E %12U %19H %6t %N";
 /// Puts the widths for `#` in: `%#P` is as wide as the longest partition name with its mark (9 at least), `%#N` as the
 /// longest node name (9 at least). Partitions are justified to the left in listings of partitions, else to the right.
 #[must_use]
-pub fn resolve_widths(format: &str, partition_width: usize, node_width: usize, by_node: bool) -> String {
-    let partition = if by_node { format!("%.{partition_width}P") } else { format!("%{partition_width}P") };
-    format.replace("%#P", &partition).replace("%#N", &format!("%{node_width}N"))
+pub fn resolve_widths(
+    format: &str,
+    partition_width: usize,
+    node_width: usize,
+    by_node: bool,
+) -> String {
+    let partition = if by_node {
+        format!("%.{partition_width}P")
+    } else {
+        format!("%{partition_width}P")
+    };
+    format
+        .replace("%#P", &partition)
+        .replace("%#N", &format!("%{node_width}N"))
 }
 
 const fn field(
@@ -71,7 +81,12 @@ const fn field(
     header: &'static str,
     value: fn(&NodeGroup) -> String,
 ) -> Field<NodeGroup> {
-    Field { letter, name, header, value }
+    Field {
+        letter,
+        name,
+        header,
+        value,
+    }
 }
 
 fn node_text(group: &NodeGroup, text: impl Fn(&NodeInfo) -> String) -> String {
@@ -89,7 +104,11 @@ fn least(group: &NodeGroup, number: impl Fn(&NodeInfo) -> u64) -> String {
 }
 
 /// `min-max`, or one value; `N/A` when no node has one.
-fn span(group: &NodeGroup, number: impl Fn(&NodeInfo) -> Option<u64>, show: impl Fn(u64) -> String) -> String {
+fn span(
+    group: &NodeGroup,
+    number: impl Fn(&NodeInfo) -> Option<u64>,
+    show: impl Fn(u64) -> String,
+) -> String {
     let numbers: Vec<u64> = group.nodes.iter().filter_map(|node| number(node)).collect();
     match (numbers.iter().min(), numbers.iter().max()) {
         (Some(min), Some(max)) if max > min => format!("{}-{}", show(*min), show(*max)),
@@ -107,7 +126,11 @@ fn limit(limit: Option<TimeLimit>, none: &str) -> String {
 }
 
 fn word_or(words: &[String], none: &str) -> String {
-    if words.is_empty() { none.to_string() } else { words.join(",") }
+    if words.is_empty() {
+        none.to_string()
+    } else {
+        words.join(",")
+    }
 }
 
 /// `gpu:h100:8,…`.
@@ -130,8 +153,15 @@ pub fn gres_used_text(gres: &[NodeGres]) -> String {
         return NULL.to_string();
     }
     let item = |gres: &NodeGres| {
-        let name = gres.type_name.as_ref().map_or_else(|| gres.name.clone(), |kind| format!("{}:{kind}", gres.name));
-        format!("{name}:{}(IDX:{})", gres.used, index_ranges(&gres.used_indices))
+        let name = gres
+            .type_name
+            .as_ref()
+            .map_or_else(|| gres.name.clone(), |kind| format!("{}:{kind}", gres.name));
+        format!(
+            "{name}:{}(IDX:{})",
+            gres.used,
+            index_ranges(&gres.used_indices)
+        )
     };
     gres.iter().map(item).collect::<Vec<_>>().join(",")
 }
@@ -160,7 +190,11 @@ fn user_long(node: &NodeInfo) -> String {
 }
 
 fn slashes(counts: &[u32]) -> String {
-    counts.iter().map(u32::to_string).collect::<Vec<_>>().join("/")
+    counts
+        .iter()
+        .map(u32::to_string)
+        .collect::<Vec<_>>()
+        .join("/")
 }
 
 fn memory(size: Option<MemoryMib>) -> Option<u64> {
@@ -178,38 +212,90 @@ pub static FIELDS: &[Field<NodeGroup>] = &[
         };
         word.to_string()
     }),
-    field(Some('A'), "NodeAI", "NODES(A/I)", |group| slashes(&group.node_counts()[..2])),
-    field(Some('b'), "features_act", "ACTIVE_FEATURES", |group| node_text(group, |node| word_or(&node.active_features, NULL))),
-    field(Some('B'), "MaxCPUsPerNode", "MAX_CPUS_PER_NODE", |group| {
-        group.partition.max_cpus_per_node.map_or_else(|| "UNLIMITED".to_string(), |count| count.to_string())
+    field(Some('A'), "NodeAI", "NODES(A/I)", |group| {
+        slashes(&group.node_counts()[..2])
     }),
-    field(Some('c'), "CPUs", "CPUS", |group| least(group, |node| u64::from(node.cpus))),
-    field(Some('C'), "CPUsState", "CPUS(A/I/O/T)", |group| slashes(&group.cpu_counts())),
-    field(Some('d'), "Disk", "TMP_DISK", |group| least(group, |node| node.tmp_disk_mib)),
-    field(Some('D'), "Nodes", "NODES", |group| group.nodes.len().to_string()),
+    field(Some('b'), "features_act", "ACTIVE_FEATURES", |group| {
+        node_text(group, |node| word_or(&node.active_features, NULL))
+    }),
+    field(Some('B'), "MaxCPUsPerNode", "MAX_CPUS_PER_NODE", |group| {
+        group
+            .partition
+            .max_cpus_per_node
+            .map_or_else(|| "UNLIMITED".to_string(), |count| count.to_string())
+    }),
+    field(Some('c'), "CPUs", "CPUS", |group| {
+        least(group, |node| u64::from(node.cpus))
+    }),
+    field(Some('C'), "CPUsState", "CPUS(A/I/O/T)", |group| {
+        slashes(&group.cpu_counts())
+    }),
+    field(Some('d'), "Disk", "TMP_DISK", |group| {
+        least(group, |node| node.tmp_disk_mib)
+    }),
+    field(Some('D'), "Nodes", "NODES", |group| {
+        group.nodes.len().to_string()
+    }),
     field(Some('e'), "FreeMem", "FREE_MEM", |group| {
-        span(group, |node| memory(node.free_memory), |size| size.to_string())
+        span(
+            group,
+            |node| memory(node.free_memory),
+            |size| size.to_string(),
+        )
     }),
     field(Some('E'), "Reason", "REASON", |group| {
-        node_text(group, |node| node.reason.clone().unwrap_or_else(|| "none".to_string()))
+        node_text(group, |node| {
+            node.reason.clone().unwrap_or_else(|| "none".to_string())
+        })
     }),
-    field(Some('f'), "Features", "AVAIL_FEATURES", |group| node_text(group, |node| word_or(&node.features, NULL))),
-    field(Some('F'), "NodeAIOT", "NODES(A/I/O/T)", |group| slashes(&group.node_counts())),
-    field(Some('g'), "Groups", "GROUPS", |group| word_or(&group.partition.allow_groups, "all")),
-    field(Some('G'), "Gres", "GRES", |group| node_text(group, |node| gres_text(&node.gres))),
-    field(Some('h'), "OverSubscribe", "OVERSUBSCRIBE", |group| group.partition.over_subscribe.clone()),
+    field(Some('f'), "Features", "AVAIL_FEATURES", |group| {
+        node_text(group, |node| word_or(&node.features, NULL))
+    }),
+    field(Some('F'), "NodeAIOT", "NODES(A/I/O/T)", |group| {
+        slashes(&group.node_counts())
+    }),
+    field(Some('g'), "Groups", "GROUPS", |group| {
+        word_or(&group.partition.allow_groups, "all")
+    }),
+    field(Some('G'), "Gres", "GRES", |group| {
+        node_text(group, |node| gres_text(&node.gres))
+    }),
+    field(Some('h'), "OverSubscribe", "OVERSUBSCRIBE", |group| {
+        group.partition.over_subscribe.clone()
+    }),
     field(Some('H'), "TimeStamp", "TIMESTAMP", |group| {
-        node_text(group, |node| group.view.times.optional(node.reason_time.filter(|_| node.reason.is_some()), "Unknown"))
+        node_text(group, |node| {
+            group.view.times.optional(
+                node.reason_time.filter(|_| node.reason.is_some()),
+                "Unknown",
+            )
+        })
     }),
     field(Some('i'), "Reservation", "RESERVATION", |_| String::new()),
-    field(Some('I'), "PriorityJobFactor", "PRIO_JOB_FACTOR", |group| group.partition.priority_job_factor.to_string()),
-    field(Some('l'), "Time", "TIMELIMIT", |group| limit(group.partition.max_time, "infinite")),
-    field(Some('L'), "DefaultTime", "DEFAULTTIME", |group| limit(group.partition.default_time, "n/a")),
-    field(Some('m'), "Memory", "MEMORY", |group| least(group, |node| node.real_memory.0)),
-    field(Some('M'), "PreemptMode", "PREEMPT_MODE", |group| group.partition.preempt_mode.clone()),
-    field(Some('n'), "NodeHost", "HOSTNAMES", |group| node_text(group, |node| node.hostname.clone())),
-    field(Some('N'), "NodeList", "NODELIST", |group| collapse_sorted(group.nodes.iter().map(|node| &node.name))),
-    field(Some('o'), "NodeAddr", "NODE_ADDR", |group| node_text(group, |node| node.address.clone())),
+    field(Some('I'), "PriorityJobFactor", "PRIO_JOB_FACTOR", |group| {
+        group.partition.priority_job_factor.to_string()
+    }),
+    field(Some('l'), "Time", "TIMELIMIT", |group| {
+        limit(group.partition.max_time, "infinite")
+    }),
+    field(Some('L'), "DefaultTime", "DEFAULTTIME", |group| {
+        limit(group.partition.default_time, "n/a")
+    }),
+    field(Some('m'), "Memory", "MEMORY", |group| {
+        least(group, |node| node.real_memory.0)
+    }),
+    field(Some('M'), "PreemptMode", "PREEMPT_MODE", |group| {
+        group.partition.preempt_mode.clone()
+    }),
+    field(Some('n'), "NodeHost", "HOSTNAMES", |group| {
+        node_text(group, |node| node.hostname.clone())
+    }),
+    field(Some('N'), "NodeList", "NODELIST", |group| {
+        collapse_sorted(group.nodes.iter().map(|node| &node.name))
+    }),
+    field(Some('o'), "NodeAddr", "NODE_ADDR", |group| {
+        node_text(group, |node| node.address.clone())
+    }),
     field(Some('O'), "CPUsLoad", "CPU_LOAD", |group| {
         span(
             group,
@@ -217,33 +303,77 @@ pub static FIELDS: &[Field<NodeGroup>] = &[
             |load| format!("{}.{:02}", load / 100, load % 100),
         )
     }),
-    field(Some('p'), "PriorityTier", "PRIO_TIER", |group| group.partition.priority_tier.to_string()),
-    field(Some('P'), "Partition", "PARTITION", |group| {
-        format!("{}{}", group.partition.name, if group.partition.is_default { "*" } else { "" })
+    field(Some('p'), "PriorityTier", "PRIO_TIER", |group| {
+        group.partition.priority_tier.to_string()
     }),
-    field(Some('r'), "Root", "ROOT", |group| if group.partition.root_only { "yes" } else { "no" }.to_string()),
-    field(Some('R'), "PartitionName", "PARTITION", |group| group.partition.name.clone()),
+    field(Some('P'), "Partition", "PARTITION", |group| {
+        format!(
+            "{}{}",
+            group.partition.name,
+            if group.partition.is_default { "*" } else { "" }
+        )
+    }),
+    field(Some('r'), "Root", "ROOT", |group| {
+        if group.partition.root_only {
+            "yes"
+        } else {
+            "no"
+        }
+        .to_string()
+    }),
+    field(Some('R'), "PartitionName", "PARTITION", |group| {
+        group.partition.name.clone()
+    }),
     field(Some('s'), "Size", "JOB_SIZE", size),
     field(Some('S'), "AllocNodes", "ALLOCNODES", |group| {
         let nodes = &group.partition.alloc_nodes;
-        if nodes.is_empty() || nodes.eq_ignore_ascii_case("all") { "all".to_string() } else { nodes.clone() }
+        if nodes.is_empty() || nodes.eq_ignore_ascii_case("all") {
+            "all".to_string()
+        } else {
+            nodes.clone()
+        }
     }),
-    field(Some('t'), "StateCompact", "STATE", |group| state(group, |node| node.state.compact())),
-    field(Some('T'), "StateLong", "STATE", |group| state(group, |node| node.state.long().to_ascii_lowercase())),
+    field(Some('t'), "StateCompact", "STATE", |group| {
+        state(group, |node| node.state.compact())
+    }),
+    field(Some('T'), "StateLong", "STATE", |group| {
+        state(group, |node| node.state.long().to_ascii_lowercase())
+    }),
     field(Some('u'), "User", "USER", |group| {
         node_text(group, |node| {
-            node.reason_user.clone().filter(|_| node.reason.is_some()).unwrap_or_else(|| "Unknown".to_string())
+            node.reason_user
+                .clone()
+                .filter(|_| node.reason.is_some())
+                .unwrap_or_else(|| "Unknown".to_string())
         })
     }),
-    field(Some('U'), "UserLong", "USER", |group| node_text(group, user_long)),
-    field(Some('v'), "Version", "VERSION", |group| {
-        node_text(group, |node| node.version.clone().unwrap_or_else(|| NULL.to_string()))
+    field(Some('U'), "UserLong", "USER", |group| {
+        node_text(group, user_long)
     }),
-    field(Some('V'), "Cluster", "CLUSTER", |group| group.view.cluster.clone().unwrap_or_else(|| "N/A".to_string())),
-    field(Some('w'), "Weight", "WEIGHT", |group| least(group, |node| u64::from(node.weight))),
-    field(Some('X'), "Sockets", "SOCKETS", |group| least(group, |node| u64::from(node.sockets))),
-    field(Some('Y'), "Cores", "CORES", |group| least(group, |node| u64::from(node.cores_per_socket))),
-    field(Some('Z'), "Threads", "THREADS", |group| least(group, |node| u64::from(node.threads_per_core))),
+    field(Some('v'), "Version", "VERSION", |group| {
+        node_text(group, |node| {
+            node.version.clone().unwrap_or_else(|| NULL.to_string())
+        })
+    }),
+    field(Some('V'), "Cluster", "CLUSTER", |group| {
+        group
+            .view
+            .cluster
+            .clone()
+            .unwrap_or_else(|| "N/A".to_string())
+    }),
+    field(Some('w'), "Weight", "WEIGHT", |group| {
+        least(group, |node| u64::from(node.weight))
+    }),
+    field(Some('X'), "Sockets", "SOCKETS", |group| {
+        least(group, |node| u64::from(node.sockets))
+    }),
+    field(Some('Y'), "Cores", "CORES", |group| {
+        least(group, |node| u64::from(node.cores_per_socket))
+    }),
+    field(Some('Z'), "Threads", "THREADS", |group| {
+        least(group, |node| u64::from(node.threads_per_core))
+    }),
     field(Some('z'), "SocketCoreThread", "S:C:T", |group| {
         let parts: [fn(&NodeInfo) -> u64; 3] = [
             |node| u64::from(node.sockets),
@@ -252,13 +382,21 @@ pub static FIELDS: &[Field<NodeGroup>] = &[
         ];
         parts.map(|part| least(group, part)).join(":")
     }),
-    field(None, "AllocMem", "ALLOCMEM", |group| node_text(group, |node| node.alloc_memory.0.to_string())),
+    field(None, "AllocMem", "ALLOCMEM", |group| {
+        node_text(group, |node| node.alloc_memory.0.to_string())
+    }),
     field(None, "Comment", "COMMENT", |group| {
-        node_text(group, |node| node.comment.clone().unwrap_or_else(|| NULL.to_string()))
+        node_text(group, |node| {
+            node.comment.clone().unwrap_or_else(|| NULL.to_string())
+        })
     }),
     field(None, "Extra", "EXTRA", |_| NULL.to_string()),
-    field(None, "GresUsed", "GRES_USED", |group| node_text(group, |node| gres_used_text(&node.gres))),
-    field(None, "Port", "PORT", |group| node_text(group, |node| node.port.to_string())),
+    field(None, "GresUsed", "GRES_USED", |group| {
+        node_text(group, |node| gres_used_text(&node.gres))
+    }),
+    field(None, "Port", "PORT", |group| {
+        node_text(group, |node| node.port.to_string())
+    }),
     field(None, "StateComplete", "STATECOMPLETE", |group| {
         node_text(group, |node| node.state.complete().to_ascii_lowercase())
     }),
@@ -295,14 +433,24 @@ fn compare(letter: char, configured: bool, first: &NodeGroup, second: &NodeGroup
         }
         'N' | 'n' => name_key(first).cmp(&name_key(second)),
         'D' | 'A' | 'F' => first.nodes.len().cmp(&second.nodes.len()),
-        'c' | 'C' => number(first, |node| u64::from(node.cpus)).cmp(&number(second, |node| u64::from(node.cpus))),
-        'm' => number(first, |node| node.real_memory.0).cmp(&number(second, |node| node.real_memory.0)),
-        'd' => number(first, |node| node.tmp_disk_mib).cmp(&number(second, |node| node.tmp_disk_mib)),
+        'c' | 'C' => number(first, |node| u64::from(node.cpus))
+            .cmp(&number(second, |node| u64::from(node.cpus))),
+        'm' => {
+            number(first, |node| node.real_memory.0).cmp(&number(second, |node| node.real_memory.0))
+        }
+        'd' => {
+            number(first, |node| node.tmp_disk_mib).cmp(&number(second, |node| node.tmp_disk_mib))
+        }
         'e' => number(first, |node| node.free_memory.unwrap_or_default().0)
-            .cmp(&number(second, |node| node.free_memory.unwrap_or_default().0)),
+            .cmp(&number(second, |node| {
+                node.free_memory.unwrap_or_default().0
+            })),
         'O' => number(first, |node| u64::from(node.cpu_load_centi.unwrap_or(0)))
-            .cmp(&number(second, |node| u64::from(node.cpu_load_centi.unwrap_or(0)))),
-        'w' => number(first, |node| u64::from(node.weight)).cmp(&number(second, |node| u64::from(node.weight))),
+            .cmp(&number(second, |node| {
+                u64::from(node.cpu_load_centi.unwrap_or(0))
+            })),
+        'w' => number(first, |node| u64::from(node.weight))
+            .cmp(&number(second, |node| u64::from(node.weight))),
         'l' => first.partition.max_time.cmp(&second.partition.max_time),
         'H' => {
             let key = |group: &NodeGroup| group.first().and_then(|node| node.reason_time);
@@ -317,8 +465,14 @@ fn compare(letter: char, configured: bool, first: &NodeGroup, second: &NodeGroup
 
 /// Names by their prefix, then by number: n2 before n10.
 fn name_key(group: &NodeGroup) -> (String, u64) {
-    let Some(node) = group.first() else { return (String::new(), 0) };
-    let digits = node.name.len() - node.name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let Some(node) = group.first() else {
+        return (String::new(), 0);
+    };
+    let digits = node.name.len()
+        - node
+            .name
+            .trim_end_matches(|c: char| c.is_ascii_digit())
+            .len();
     let (prefix, number) = node.name.split_at(node.name.len() - digits);
     (prefix.to_string(), number.parse().unwrap_or(0))
 }
@@ -333,25 +487,47 @@ mod tests {
     use jiff::tz::TimeZone;
     use std::sync::Arc;
 
-    fn listing(format: &str, sort: &str, grouping: Grouping, keep: impl Fn(&NodeInfo) -> bool) -> Vec<String> {
-        let view = NodeView { times: TimeStyle::standard(TimeZone::UTC, samples::SUBMIT + 36), cluster: None };
-        let nodes: Vec<Arc<NodeInfo>> = samples::nodes().into_iter().filter(keep).map(Arc::new).collect();
-        let partitions: Vec<_> =
-            samples::partitions().into_iter().map(|partition| (Arc::new(partition), nodes.clone())).collect();
+    fn listing(
+        format: &str,
+        sort: &str,
+        grouping: Grouping,
+        keep: impl Fn(&NodeInfo) -> bool,
+    ) -> Vec<String> {
+        let view = NodeView {
+            times: TimeStyle::standard(TimeZone::UTC, samples::SUBMIT + 36),
+            cluster: None,
+        };
+        let nodes: Vec<Arc<NodeInfo>> = samples::nodes()
+            .into_iter()
+            .filter(keep)
+            .map(Arc::new)
+            .collect();
+        let partitions: Vec<_> = samples::partitions()
+            .into_iter()
+            .map(|partition| (Arc::new(partition), nodes.clone()))
+            .collect();
         let format = resolve_widths(format, 9, 9, grouping.each_node);
         let (layout, unknown) = Layout::from_letters(&format, FIELDS);
         assert!(unknown.is_empty(), "{unknown:?}");
         let mut lines = groups(&partitions, &layout, grouping, &Arc::new(view));
         lines.sort_by(|first, second| compare_by(sort, first, second));
-        std::iter::once(layout.header()).chain(lines.iter().map(|line| layout.row(line))).collect()
+        std::iter::once(layout.header())
+            .chain(lines.iter().map(|line| layout.row(line)))
+            .collect()
     }
 
     fn by_partition() -> Grouping {
-        Grouping { empty_partitions: true, ..Grouping::default() }
+        Grouping {
+            empty_partitions: true,
+            ..Grouping::default()
+        }
     }
 
     fn by_node() -> Grouping {
-        Grouping { each_node: true, ..Grouping::default() }
+        Grouping {
+            each_node: true,
+            ..Grouping::default()
+        }
     }
 
     /// The default listing of a real sinfo.
@@ -394,7 +570,8 @@ mod tests {
             ]
         );
         assert_eq!(
-            listing(FORMAT_LONG, "#P,-t", by_partition(), |node| node.name == "n4"),
+            listing(FORMAT_LONG, "#P,-t", by_partition(), |node| node.name
+                == "n4"),
             [
                 "PARTITION AVAIL  TIMELIMIT   JOB_SIZE ROOT OVERSUBS     GROUPS  NODES       STATE RESERVATION NODELIST",
                 "main*        up 7-00:00:00 1-infinite   no       NO        all      1     drained             n4",
@@ -402,7 +579,9 @@ mod tests {
             ]
         );
         assert_eq!(
-            listing(FORMAT_REASONS_LONG, "#P,-t", Grouping::default(), |node| node.reason.is_some()),
+            listing(FORMAT_REASONS_LONG, "#P,-t", Grouping::default(), |node| {
+                node.reason.is_some()
+            }),
             [
                 "REASON               USER         TIMESTAMP           STATE  NODELIST",
                 "bad fan              root(0)      2026-11-30T04:41:18 drain  n4",
@@ -413,7 +592,9 @@ mod tests {
     /// One line a node and partition.
     #[test]
     fn node_listing() {
-        let lines = listing(FORMAT_NODES_LONG, "N", by_node(), |node| node.name == "n1" || node.name == "n4");
+        let lines = listing(FORMAT_NODES_LONG, "N", by_node(), |node| {
+            node.name == "n1" || node.name == "n4"
+        });
         assert_eq!(
             lines,
             [
@@ -431,11 +612,18 @@ mod tests {
     fn numbers() {
         assert_eq!(
             listing("%C|%D|%e|%O|%F|%z|%N", "N", Grouping::default(), |_| true),
-            ["CPUS(A/I/O/T)|NODES|FREE_MEM|CPU_LOAD|NODES(A/I/O/T)|S:C:T|NODELIST", "17/175/64/256|4|22632-22641|0.31|3/0/1/4|2:32:1|n[1-4]"]
+            [
+                "CPUS(A/I/O/T)|NODES|FREE_MEM|CPU_LOAD|NODES(A/I/O/T)|S:C:T|NODELIST",
+                "17/175/64/256|4|22632-22641|0.31|3/0/1/4|2:32:1|n[1-4]"
+            ]
         );
         assert_eq!(
             listing("%P %G %l %p %c %m", "#P,-t", by_partition(), |_| true),
-            ["PARTITION GRES TIMELIMIT PRIO_TIER CPUS MEMORY", "main* gpu:h100:8 7-00:00:00 1 64 256000", "short gpu:h100:8 30:00 10 64 256000"]
+            [
+                "PARTITION GRES TIMELIMIT PRIO_TIER CPUS MEMORY",
+                "main* gpu:h100:8 7-00:00:00 1 64 256000",
+                "short gpu:h100:8 30:00 10 64 256000"
+            ]
         );
     }
 }

@@ -60,7 +60,11 @@ impl NodeGroup {
         for node in &self.nodes {
             let free = node.cpus.saturating_sub(node.alloc_cpus);
             counts[0] += node.alloc_cpus;
-            counts[if node.state.is_draining() || is_unusable(node) { 2 } else { 1 }] += free;
+            counts[if node.state.is_draining() || is_unusable(node) {
+                2
+            } else {
+                1
+            }] += free;
             counts[3] += node.cpus;
         }
         counts
@@ -68,7 +72,10 @@ impl NodeGroup {
 }
 
 fn is_unusable(node: &NodeInfo) -> bool {
-    matches!(node.state.base, NodeState::Down | NodeState::Unknown | NodeState::Future | NodeState::Error)
+    matches!(
+        node.state.base,
+        NodeState::Down | NodeState::Unknown | NodeState::Future | NodeState::Error
+    )
 }
 
 /// 0 = in use, 1 = idle, 2 = other.
@@ -103,7 +110,10 @@ pub fn groups(
     view: &Arc<NodeView>,
 ) -> Vec<NodeGroup> {
     let mut keyed: Vec<(Vec<String>, NodeGroup)> = Vec::new();
-    let shows_partition = layout.columns.iter().any(|column| kind_of(column.field) == FieldKind::Partition);
+    let shows_partition = layout
+        .columns
+        .iter()
+        .any(|column| kind_of(column.field) == FieldKind::Partition);
     for (place, (partition, nodes)) in partitions.iter().enumerate() {
         let line = |nodes: Vec<Arc<NodeInfo>>| NodeGroup {
             partition: Arc::clone(partition),
@@ -131,7 +141,11 @@ pub fn groups(
 fn key(line: &NodeGroup, layout: &Layout<NodeGroup>, grouping: Grouping) -> Vec<String> {
     let mut key = Vec::new();
     if grouping.each_node {
-        key.push(line.first().map(|node| node.name.clone()).unwrap_or_default());
+        key.push(
+            line.first()
+                .map(|node| node.name.clone())
+                .unwrap_or_default(),
+        );
     }
     for column in &layout.columns {
         match kind_of(column.field) {

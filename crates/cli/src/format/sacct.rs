@@ -45,21 +45,39 @@ pub fn pad(value: &str, width: i32) -> String {
     let size = width.unsigned_abs() as usize;
     let length = value.chars().count();
     let cut = if length > size && size > 0 {
-        value.chars().take(size - 1).chain(std::iter::once('+')).collect()
+        value
+            .chars()
+            .take(size - 1)
+            .chain(std::iter::once('+'))
+            .collect()
     } else {
         value.to_string()
     };
-    if width < 0 { format!("{cut:<size$}") } else { format!("{cut:>size$}") }
+    if width < 0 {
+        format!("{cut:<size$}")
+    } else {
+        format!("{cut:>size$}")
+    }
 }
 
 /// One line of values with their widths.
 #[must_use]
 pub fn table_line(values: &[(String, i32)], style: &TableStyle) -> String {
     match style {
-        TableStyle::Padded => values.iter().map(|(value, width)| format!("{} ", pad(value, *width))).collect(),
-        TableStyle::Delimited { delimiter, trailing } => {
+        TableStyle::Padded => values
+            .iter()
+            .map(|(value, width)| format!("{} ", pad(value, *width)))
+            .collect(),
+        TableStyle::Delimited {
+            delimiter,
+            trailing,
+        } => {
             let texts: Vec<&str> = values.iter().map(|(value, _)| value.as_str()).collect();
-            format!("{}{}", texts.join(delimiter), if *trailing { delimiter } else { "" })
+            format!(
+                "{}{}",
+                texts.join(delimiter),
+                if *trailing { delimiter } else { "" }
+            )
         }
     }
 }
@@ -71,10 +89,17 @@ pub fn table_header(columns: &[(String, i32)], style: &TableStyle) -> String {
         TableStyle::Padded => {
             let cut: Vec<(String, i32)> = columns
                 .iter()
-                .map(|(name, width)| (name.chars().take(width.unsigned_abs() as usize).collect(), *width))
+                .map(|(name, width)| {
+                    (
+                        name.chars().take(width.unsigned_abs() as usize).collect(),
+                        *width,
+                    )
+                })
                 .collect();
-            let dashes: String =
-                columns.iter().map(|(_, width)| format!("{} ", "-".repeat(width.unsigned_abs() as usize))).collect();
+            let dashes: String = columns
+                .iter()
+                .map(|(_, width)| format!("{} ", "-".repeat(width.unsigned_abs() as usize)))
+                .collect();
             format!("{}\n{dashes}\n", table_line(&cut, style))
         }
         TableStyle::Delimited { .. } => format!("{}\n", table_line(columns, style)),
@@ -91,13 +116,20 @@ pub struct SacctColumn {
 /// Reads a list of fields: names in any case, shortened as far as the first match in the list, `%width` after them.
 pub fn columns(list: &str) -> Result<Vec<SacctColumn>, String> {
     let mut columns = Vec::new();
-    for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+    for item in list
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+    {
         let (name, width) = match item.split_once('%') {
             Some((name, width)) => (name, width.parse::<i32>().ok().filter(|width| *width != 0)),
             None => (item, None),
         };
         if name.eq_ignore_ascii_case("all") {
-            columns.extend(FIELDS.iter().map(|field| SacctColumn { field, width: width.unwrap_or(field.width) }));
+            columns.extend(FIELDS.iter().map(|field| SacctColumn {
+                field,
+                width: width.unwrap_or(field.width),
+            }));
             continue;
         }
         let field = FIELDS
@@ -105,11 +137,17 @@ pub fn columns(list: &str) -> Result<Vec<SacctColumn>, String> {
             .find(|field| field.name.eq_ignore_ascii_case(name))
             .or_else(|| {
                 FIELDS.iter().find(|field| {
-                    field.name.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name))
+                    field
+                        .name
+                        .get(..name.len())
+                        .is_some_and(|begin| begin.eq_ignore_ascii_case(name))
                 })
             })
             .ok_or_else(|| name.to_string())?;
-        columns.push(SacctColumn { field, width: width.unwrap_or(field.width) });
+        columns.push(SacctColumn {
+            field,
+            width: width.unwrap_or(field.width),
+        });
     }
     Ok(columns)
 }
@@ -117,8 +155,10 @@ pub fn columns(list: &str) -> Result<Vec<SacctColumn>, String> {
 /// The heading of `columns`.
 #[must_use]
 pub fn header(columns: &[SacctColumn], style: &TableStyle) -> String {
-    let names: Vec<(String, i32)> =
-        columns.iter().map(|column| (column.field.name.to_string(), column.width)).collect();
+    let names: Vec<(String, i32)> = columns
+        .iter()
+        .map(|column| (column.field.name.to_string(), column.width))
+        .collect();
     table_header(&names, style)
 }
 
@@ -131,20 +171,45 @@ pub fn job_lines(
     style: &TableStyle,
     view: &SacctView,
 ) -> String {
-    let mut text = line(Line { job, step: None, view }, steps, columns, style);
+    let mut text = line(
+        Line {
+            job,
+            step: None,
+            view,
+        },
+        steps,
+        columns,
+        style,
+    );
     for step in steps {
-        text.push_str(&line(Line { job, step: Some(step), view }, &[], columns, style));
+        text.push_str(&line(
+            Line {
+                job,
+                step: Some(step),
+                view,
+            },
+            &[],
+            columns,
+            style,
+        ));
     }
     text
 }
 
-fn line(line: Line<'_>, steps: &[StepRecord], columns: &[SacctColumn], style: &TableStyle) -> String {
+fn line(
+    line: Line<'_>,
+    steps: &[StepRecord],
+    columns: &[SacctColumn],
+    style: &TableStyle,
+) -> String {
     let values: Vec<(String, i32)> = columns
         .iter()
         .map(|column| {
             let sum = |part: fn(&StepRecord) -> u64| cpu_time(steps.iter().map(part).sum());
             let value = match column.field.name {
-                "TotalCPU" if line.step.is_none() => sum(|step| step.usage.user_cpu_us + step.usage.system_cpu_us),
+                "TotalCPU" if line.step.is_none() => {
+                    sum(|step| step.usage.user_cpu_us + step.usage.system_cpu_us)
+                }
                 "UserCPU" if line.step.is_none() => sum(|step| step.usage.user_cpu_us),
                 "SystemCPU" if line.step.is_none() => sum(|step| step.usage.system_cpu_us),
                 _ => (column.field.value)(&line),
@@ -160,7 +225,10 @@ fn line(line: Line<'_>, steps: &[StepRecord], columns: &[SacctColumn], style: &T
 pub fn help_format() -> String {
     let mut text = String::new();
     for row in FIELDS.chunks(HELP_COLUMNS) {
-        let names: Vec<String> = row.iter().map(|field| format!("{:<HELP_WIDTH$}", field.name)).collect();
+        let names: Vec<String> = row
+            .iter()
+            .map(|field| format!("{:<HELP_WIDTH$}", field.name))
+            .collect();
         text.push_str(&names.join(" "));
         text.push('\n');
     }
@@ -178,7 +246,11 @@ mod tests {
     const SUBMIT: UnixSeconds = UnixSeconds(1_796_013_669);
 
     fn view() -> SacctView {
-        SacctView { times: TimeStyle::standard(TimeZone::UTC, SUBMIT + 47), unit: None, window: None }
+        SacctView {
+            times: TimeStyle::standard(TimeZone::UTC, SUBMIT + 47),
+            unit: None,
+            window: None,
+        }
     }
 
     /// Job 3 of the sample cluster: it ended with exit code 3.
@@ -210,7 +282,11 @@ mod tests {
     fn show(list: &str, style: &TableStyle) -> String {
         let (job, steps) = failed();
         let columns = columns(list).expect("known fields");
-        format!("{}{}", header(&columns, style), job_lines(&job, &steps, &columns, style, &view()))
+        format!(
+            "{}{}",
+            header(&columns, style),
+            job_lines(&job, &steps, &columns, style, &view())
+        )
     }
 
     /// The default table, as a real sacct prints it.
@@ -228,10 +304,22 @@ mod tests {
     /// Both delimited forms, with the delimiter of `--delimiter`.
     #[test]
     fn delimited() {
-        let bar = TableStyle::Delimited { delimiter: "|".to_string(), trailing: false };
-        assert_eq!(show("jobid,STATE,reqtres", &bar), "JobID|State|ReqTRES\n3|FAILED|billing=1,cpu=1,mem=100M,node=1\n3.batch|FAILED|\n");
-        let comma = TableStyle::Delimited { delimiter: "^|^".to_string(), trailing: true };
-        assert_eq!(show("jobid,elapsed", &comma), "JobID^|^Elapsed^|^\n3^|^00:00:01^|^\n3.batch^|^00:00:01^|^\n");
+        let bar = TableStyle::Delimited {
+            delimiter: "|".to_string(),
+            trailing: false,
+        };
+        assert_eq!(
+            show("jobid,STATE,reqtres", &bar),
+            "JobID|State|ReqTRES\n3|FAILED|billing=1,cpu=1,mem=100M,node=1\n3.batch|FAILED|\n"
+        );
+        let comma = TableStyle::Delimited {
+            delimiter: "^|^".to_string(),
+            trailing: true,
+        };
+        assert_eq!(
+            show("jobid,elapsed", &comma),
+            "JobID^|^Elapsed^|^\n3^|^00:00:01^|^\n3.batch^|^00:00:01^|^\n"
+        );
     }
 
     /// Widths, cut values, and who cancelled.
@@ -243,7 +331,10 @@ mod tests {
         job.submit_line = "sbatch -J fail3 --wrap exit".to_string();
         let columns = columns("state,state%20,state%-20,submitline%10,totalcpu").expect("known");
         let text = job_lines(&job, &[], &columns, &TableStyle::Padded, &view());
-        assert_eq!(text, "CANCELLED+    CANCELLED by 1003 CANCELLED by 1003    sbatch -J+   00:00:00 \n");
+        assert_eq!(
+            text,
+            "CANCELLED+    CANCELLED by 1003 CANCELLED by 1003    sbatch -J+   00:00:00 \n"
+        );
         assert_eq!(super::columns("nosuch").err(), Some("nosuch".to_string()));
     }
 
@@ -260,7 +351,9 @@ mod tests {
     #[test]
     fn helpformat() {
         let text = help_format();
-        assert!(text.starts_with("Account             AdminComment        AllocCPUS           AllocNodes         \n"));
+        assert!(text.starts_with(
+            "Account             AdminComment        AllocCPUS           AllocNodes         \n"
+        ));
         assert!(text.ends_with("WCKey               WCKeyID             WorkDir            \n"));
         for name in text.split_whitespace() {
             assert!(columns(name).is_ok(), "{name}");

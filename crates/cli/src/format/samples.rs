@@ -115,9 +115,10 @@ pub fn pending_array() -> JobInfo {
     job.dependency = Some("afterany:9(unfulfilled)".to_string());
     job.eligible_time = None;
     job.accrue_time = None;
-    job.description.submit_line = "sbatch -J array2 -o /dev/null -n1 --mem=100 -t 20 --array=1-10:2,20%2 \
+    job.description.submit_line =
+        "sbatch -J array2 -o /dev/null -n1 --mem=100 -t 20 --array=1-10:2,20%2 \
                                    --dependency=afterany:9 --wrap sleep 100"
-        .to_string();
+            .to_string();
     job
 }
 
@@ -159,8 +160,11 @@ pub fn gpu_job() -> JobInfo {
     job.description.ntasks = Some(1);
     job.description.min_nodes = None;
     job.description.constraint = Some("gpu".to_string());
-    job.description.gres_per_node =
-        vec![GresRequest { name: "gpu".to_string(), type_name: Some("h100".to_string()), count: 2 }];
+    job.description.gres_per_node = vec![GresRequest {
+        name: "gpu".to_string(),
+        type_name: Some("h100".to_string()),
+        count: 2,
+    }];
     job.description.submit_line =
         "sbatch -J gpujob -o /tmp/gold/%j.out -n1 --mem=1000 --gres=gpu:h100:2 -t 45 -C gpu --wrap env | grep -E \
          ^SLURM\\|^CUDA | sort; sleep 3000"
@@ -280,7 +284,9 @@ pub fn partitions() -> Vec<PartitionInfo> {
         priority_job_factor: 10,
         priority_tier: 1,
         select_type_parameters: "NONE".to_string(),
-        tres: tres("cpu=256,mem=1000G,node=4,billing=256,gres/gpu=32,gres/gpu:h100=32,license/matlab=10"),
+        tres: tres(
+            "cpu=256,mem=1000G,node=4,billing=256,gres/gpu=32,gres/gpu:h100=32,license/matlab=10",
+        ),
         ..PartitionInfo::default()
     };
     let short = PartitionInfo {

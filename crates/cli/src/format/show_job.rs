@@ -39,7 +39,10 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn new(one_line: bool) -> Self {
-        Self { text: String::new(), separator: if one_line { " " } else { "\n   " } }
+        Self {
+            text: String::new(),
+            separator: if one_line { " " } else { "\n   " },
+        }
     }
 
     /// Begins the next line.
@@ -57,7 +60,8 @@ impl Record {
 
     /// The whole record with its line end, and an empty line after a record of several lines.
     pub(super) fn finish(mut self) -> String {
-        self.text.push_str(if self.separator == " " { "\n" } else { "\n\n" });
+        self.text
+            .push_str(if self.separator == " " { "\n" } else { "\n\n" });
         self.text
     }
 }
@@ -81,7 +85,11 @@ pub fn gres_with_indices(gres: &[GresAllocation]) -> String {
     gres.iter()
         .map(|item| {
             let base = gres_name(item);
-            if item.indices.is_empty() { base } else { format!("{base}(IDX:{})", index_ranges(&item.indices)) }
+            if item.indices.is_empty() {
+                base
+            } else {
+                format!("{base}(IDX:{})", index_ranges(&item.indices))
+            }
         })
         .collect::<Vec<_>>()
         .join(",")
@@ -120,7 +128,9 @@ pub fn show_job(job: &JobInfo, task: Option<u32>, options: &ShowOptions) -> Stri
     if options.details {
         record.line(format_args!("DerivedExitCode={}", job.derived_exit_status));
     }
-    let limit = |limit: Option<TimeLimit>| limit.map_or_else(|| "N/A".to_string(), |limit| limit.to_string());
+    let limit = |limit: Option<TimeLimit>| {
+        limit.map_or_else(|| "N/A".to_string(), |limit| limit.to_string())
+    };
     record.line(format_args!(
         "RunTime={} TimeLimit={} TimeMin={}",
         format_duration_full(run_time(job, options.times.now)),
@@ -132,7 +142,10 @@ pub fn show_job(job: &JobInfo, task: Option<u32>, options: &ShowOptions) -> Stri
         options.times.point(job.submit_time),
         time(job.eligible_time, "Unknown")
     ));
-    record.line(format_args!("AccrueTime={}", time(job.accrue_time, "Unknown")));
+    record.line(format_args!(
+        "AccrueTime={}",
+        time(job.accrue_time, "Unknown")
+    ));
     record.line(format_args!(
         "StartTime={} EndTime={} Deadline={}",
         time(job.start_time, "Unknown"),
@@ -140,7 +153,10 @@ pub fn show_job(job: &JobInfo, task: Option<u32>, options: &ShowOptions) -> Stri
         time(job.description.deadline, "N/A")
     ));
     if !job.state.is_pending() && job.start_time.is_some() {
-        record.line(format_args!("PreemptEligibleTime={} PreemptTime=None", time(job.start_time, "None")));
+        record.line(format_args!(
+            "PreemptEligibleTime={} PreemptTime=None",
+            time(job.start_time, "None")
+        ));
     }
     record.line(format_args!(
         "SuspendTime={} SecsPreSuspend={} LastSchedEval={} Scheduler={}",
@@ -166,7 +182,10 @@ fn head(record: &mut Record, job: &JobInfo, task: Option<u32>, options: &ShowOpt
             Some(task) => record.add(format_args!("ArrayTaskId={task} ")),
             None => {
                 let list = job.array_task_string.as_deref().unwrap_or_default();
-                record.add(format_args!("ArrayTaskId={}", cut_index_list(list, options.index_text_max)));
+                record.add(format_args!(
+                    "ArrayTaskId={}",
+                    cut_index_list(list, options.index_text_max)
+                ));
                 if job.array_max_tasks > 0 {
                     record.add(format_args!("%{}", job.array_max_tasks));
                 }
@@ -177,14 +196,20 @@ fn head(record: &mut Record, job: &JobInfo, task: Option<u32>, options: &ShowOpt
             record.add(format_args!("ArrayTaskThrottle={} ", job.array_max_tasks));
         }
     }
-    record.add(format_args!("JobName={}", or_null(job.description.name.as_deref())));
+    record.add(format_args!(
+        "JobName={}",
+        or_null(job.description.name.as_deref())
+    ));
     record.line(format_args!(
         "UserId={}({}) GroupId={}({}) MCS_label={}",
         job.user_name,
         job.description.uid,
         job.group_name,
         job.description.gid,
-        job.description.extra.get("mcs-label").map_or("N/A", String::as_str)
+        job.description
+            .extra
+            .get("mcs-label")
+            .map_or("N/A", String::as_str)
     ));
     record.line(format_args!(
         "Priority={} Nice={} Account={} QOS={}",
@@ -193,7 +218,12 @@ fn head(record: &mut Record, job: &JobInfo, task: Option<u32>, options: &ShowOpt
         or_null(Some(&job.account)),
         or_null(Some(&job.qos))
     ));
-    if let Some(wckey) = job.description.wckey.as_deref().filter(|key| !key.is_empty()) {
+    if let Some(wckey) = job
+        .description
+        .wckey
+        .as_deref()
+        .filter(|key| !key.is_empty())
+    {
         record.add(format_args!(" WCKey={wckey}"));
     }
 }
@@ -202,14 +232,20 @@ fn head(record: &mut Record, job: &JobInfo, task: Option<u32>, options: &ShowOpt
 fn reason(job: &JobInfo) -> String {
     match job.reason_text.as_deref().filter(|text| !text.is_empty()) {
         Some(text) if text.starts_with(job.reason.name()) => text.replace(' ', "_"),
-        Some(text) if job.reason == Reason::ReqNodeNotAvail => format!("ReqNodeNotAvail,_{}", text.replace(' ', "_")),
+        Some(text) if job.reason == Reason::ReqNodeNotAvail => {
+            format!("ReqNodeNotAvail,_{}", text.replace(' ', "_"))
+        }
         Some(text) => text.replace(' ', "_"),
         None => job.reason.name().to_string(),
     }
 }
 
 fn tres_text(tres: &Tres) -> String {
-    if tres.is_empty() { NULL.to_string() } else { tres.to_string() }
+    if tres.is_empty() {
+        NULL.to_string()
+    } else {
+        tres.to_string()
+    }
 }
 
 fn star(count: Option<u32>) -> String {
@@ -231,12 +267,18 @@ fn resources(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
         record.line(format_args!("BatchHost={host}"));
     }
     let nodes = if job.state.base == JobState::Pending {
-        let max = description.max_nodes.unwrap_or(job.num_nodes).max(job.num_nodes);
+        let max = description
+            .max_nodes
+            .unwrap_or(job.num_nodes)
+            .max(job.num_nodes);
         format!("{}-{max}", job.num_nodes)
     } else {
         job.num_nodes.to_string()
     };
-    let tasks = if job.state.base == JobState::Cancelled && job.nodes.is_empty() && description.ntasks.is_none() {
+    let tasks = if job.state.base == JobState::Cancelled
+        && job.nodes.is_empty()
+        && description.ntasks.is_none()
+    {
         "N/A".to_string()
     } else {
         job.num_tasks.to_string()
@@ -268,7 +310,10 @@ fn resources(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
     };
     record.line(format_args!(
         "MinCPUsNode={} MinMemory{unit}={} MinTmpDiskNode={}",
-        description.min_cpus_per_node.or(description.cpus_per_task).unwrap_or(1),
+        description
+            .min_cpus_per_node
+            .or(description.cpus_per_task)
+            .unwrap_or(1),
         format_memory(size),
         description.tmp_disk_mib.unwrap_or(0)
     ));
@@ -278,9 +323,15 @@ fn resources(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
 fn allocation(record: &mut Record, job: &JobInfo) {
     let mut total: Vec<GresAllocation> = Vec::new();
     for item in job.allocation.iter().flat_map(|node| &node.gres) {
-        match total.iter_mut().find(|known| known.name == item.name && known.type_name == item.type_name) {
+        match total
+            .iter_mut()
+            .find(|known| known.name == item.name && known.type_name == item.type_name)
+        {
             Some(known) => known.count += item.count,
-            None => total.push(GresAllocation { indices: Vec::new(), ..item.clone() }),
+            None => total.push(GresAllocation {
+                indices: Vec::new(),
+                ..item.clone()
+            }),
         }
     }
     if !job.allocation.is_empty() {
@@ -302,7 +353,10 @@ fn allocation(record: &mut Record, job: &JobInfo) {
         }
     }
     for (share, nodes) in shares {
-        record.line(format_args!("  Nodes={} {share}", sluice_model::hostlist::collapse_hostlist(nodes)));
+        record.line(format_args!(
+            "  Nodes={} {share}",
+            sluice_model::hostlist::collapse_hostlist(nodes)
+        ));
     }
 }
 
@@ -313,11 +367,19 @@ fn tail(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
         "Features={} DelayBoot=00:00:00",
         or_null(description.constraint.as_deref())
     ));
-    if let Some(name) = description.reservation.as_deref().filter(|name| !name.is_empty()) {
+    if let Some(name) = description
+        .reservation
+        .as_deref()
+        .filter(|name| !name.is_empty())
+    {
         record.line(format_args!("Reservation={name}"));
     }
     let licenses = or_null(description.licenses.as_deref());
-    let allocated = if job.nodes.is_empty() { NULL.to_string() } else { licenses.clone() };
+    let allocated = if job.nodes.is_empty() {
+        NULL.to_string()
+    } else {
+        licenses.clone()
+    };
     record.line(format_args!(
         "OverSubscribe={} Exclusive={} Contiguous={} Licenses={licenses} LicensesAlloc={allocated} Network={}",
         if description.oversubscribe { "YES" } else { "NO" },
@@ -325,7 +387,10 @@ fn tail(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
         u8::from(description.contiguous),
         or_null(extra("network"))
     ));
-    record.line(format_args!("Command={}", or_null(description.command.as_deref())));
+    record.line(format_args!(
+        "Command={}",
+        or_null(description.command.as_deref())
+    ));
     if !options.without_submit_line && !description.submit_line.is_empty() {
         record.line(format_args!("SubmitLine={}", description.submit_line));
     }
@@ -347,7 +412,11 @@ fn tail(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
         record.line(format_args!("StdOut={}", job.std_out_path));
     }
     requests(record, job);
-    if let Some(user) = description.mail_user.as_deref().or(description.mail_type.as_deref().map(|_| job.user_name.as_str())) {
+    if let Some(user) = description.mail_user.as_deref().or(description
+        .mail_type
+        .as_deref()
+        .map(|_| job.user_name.as_str()))
+    {
         record.line(format_args!(
             "MailUser={user} MailType={}",
             description.mail_type.as_deref().unwrap_or("NONE")
@@ -359,7 +428,11 @@ fn tail(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
 fn requests(record: &mut Record, job: &JobInfo) {
     let description = &job.description;
     let list = |requests: &[sluice_model::gres::GresRequest]| {
-        requests.iter().map(|request| format!("gres/{request}")).collect::<Vec<_>>().join(",")
+        requests
+            .iter()
+            .map(|request| format!("gres/{request}"))
+            .collect::<Vec<_>>()
+            .join(",")
     };
     if let Some(switches) = description.extra.get("switches") {
         record.line(format_args!("Switches={switches}"));
@@ -439,7 +512,10 @@ JobId=9 JobName=run1
    StdOut=/tmp/gold/9.out
 
 ";
-        assert_eq!(show_job(&samples::running(), None, &options(false, false)), expected);
+        assert_eq!(
+            show_job(&samples::running(), None, &options(false, false)),
+            expected
+        );
     }
 
     /// With -d: exit code of the steps, and what the job has on each node.
@@ -451,7 +527,10 @@ JobId=9 JobName=run1
             text.contains("   JOB_GRES=gpu:h100:2\n     Nodes=n2 CPU_IDs=32 Mem=1000 GRES=gpu:h100:2(IDX:0-1)\n"),
             "{text}"
         );
-        assert!(text.ends_with("   StdOut=/tmp/gold/10.out\n   TresPerNode=gres/gpu:h100:2\n\n"), "{text}");
+        assert!(
+            text.ends_with("   StdOut=/tmp/gold/10.out\n   TresPerNode=gres/gpu:h100:2\n\n"),
+            "{text}"
+        );
     }
 
     /// One line, as tools read it.
@@ -459,7 +538,10 @@ JobId=9 JobName=run1
     fn one_line() {
         let text = show_job(&samples::gpu_job(), None, &options(true, false));
         assert!(text.starts_with("JobId=10 JobName=gpujob UserId=alice(1002) GroupId=nogroup(65534) MCS_label=N/A Priority="));
-        assert!(text.ends_with("StdOut=/tmp/gold/10.out TresPerNode=gres/gpu:h100:2\n"), "{text}");
+        assert!(
+            text.ends_with("StdOut=/tmp/gold/10.out TresPerNode=gres/gpu:h100:2\n"),
+            "{text}"
+        );
         assert_eq!(text.lines().count(), 1);
     }
 
@@ -475,6 +557,8 @@ JobId=9 JobName=run1
         assert!(whole.contains("   NodeList=\n   NumNodes=1-1 NumCPUs=1 NumTasks=1 "));
         assert!(whole.contains("   AllocTRES=(null)\n"));
         let task = show_job(&job, Some(3), &options(false, false));
-        assert!(task.starts_with("JobId=15 ArrayJobId=15 ArrayTaskId=3 ArrayTaskThrottle=2 JobName=array2\n"));
+        assert!(task.starts_with(
+            "JobId=15 ArrayJobId=15 ArrayTaskId=3 ArrayTaskThrottle=2 JobName=array2\n"
+        ));
     }
 }

@@ -9,7 +9,11 @@ use super::show_job::{Record, ShowOptions};
 use super::{NULL, or_null};
 
 fn list(words: &[String]) -> String {
-    if words.is_empty() { NULL.to_string() } else { words.join(",") }
+    if words.is_empty() {
+        NULL.to_string()
+    } else {
+        words.join(",")
+    }
 }
 
 /// The record of `node`.
@@ -21,32 +25,48 @@ pub fn show_node(node: &NodeInfo, options: &ShowOptions) -> String {
         record.add(format_args!("Arch={arch} "));
     }
     record.add(format_args!("CoresPerSocket={} ", node.cores_per_socket));
-    let load = node.cpu_load_centi.map_or_else(|| "N/A".to_string(), |load| format!("{}.{:02}", load / 100, load % 100));
+    let load = node.cpu_load_centi.map_or_else(
+        || "N/A".to_string(),
+        |load| format!("{}.{:02}", load / 100, load % 100),
+    );
     record.line(format_args!(
         "CPUAlloc={} CPUEfctv={} CPUTot={} CPULoad={load}",
         node.alloc_cpus, node.cpus_effective, node.cpus
     ));
     record.line(format_args!("AvailableFeatures={}", list(&node.features)));
-    record.line(format_args!("ActiveFeatures={}", list(&node.active_features)));
+    record.line(format_args!(
+        "ActiveFeatures={}",
+        list(&node.active_features)
+    ));
     record.line(format_args!("Gres={}", gres_text(&node.gres)));
     if options.details {
         record.line("GresDrain=N/A");
         record.line(format_args!("GresUsed={}", gres_used_text(&node.gres)));
     }
-    record.line(format_args!("NodeAddr={} NodeHostName={}", node.address, node.hostname));
+    record.line(format_args!(
+        "NodeAddr={} NodeHostName={}",
+        node.address, node.hostname
+    ));
     if node.port != 0 {
         record.add(format_args!(" Port={}", node.port));
     }
-    record.add(format_args!(" Version={}", or_null(node.version.as_deref())));
+    record.add(format_args!(
+        " Version={}",
+        or_null(node.version.as_deref())
+    ));
     if let Some(os) = &node.os {
         record.line(format_args!("OS={os} "));
     }
-    let free = node.free_memory.map_or_else(|| "N/A".to_string(), |size| size.0.to_string());
+    let free = node
+        .free_memory
+        .map_or_else(|| "N/A".to_string(), |size| size.0.to_string());
     record.line(format_args!(
         "RealMemory={} AllocMem={} FreeMem={free} Sockets={} Boards={}",
         node.real_memory.0, node.alloc_memory.0, node.sockets, node.boards
     ));
-    let owner = node.owner_uid.map_or_else(|| "N/A".to_string(), |uid| uid.to_string());
+    let owner = node
+        .owner_uid
+        .map_or_else(|| "N/A".to_string(), |uid| uid.to_string());
     record.line(format_args!(
         "State={} ThreadsPerCore={} TmpDisk={} Weight={} Owner={owner} MCS_label=N/A",
         node.state.complete(),
@@ -76,7 +96,11 @@ pub fn show_node(node: &NodeInfo, options: &ShowOptions) -> String {
             record.add(format_args!(" [{user}@{}]", times.point(time)));
         }
     }
-    if let Some(comment) = node.comment.as_deref().filter(|comment| !comment.is_empty()) {
+    if let Some(comment) = node
+        .comment
+        .as_deref()
+        .filter(|comment| !comment.is_empty())
+    {
         record.line(format_args!("Comment={comment}"));
     }
     record.finish()
@@ -121,7 +145,10 @@ NodeName=n4 Arch=x86_64 CoresPerSocket=32
    Reason=bad fan [root@2026-11-30T04:41:18]
 
 ";
-        assert_eq!(show_node(&samples::nodes()[3], &options(false, false)), expected);
+        assert_eq!(
+            show_node(&samples::nodes()[3], &options(false, false)),
+            expected
+        );
     }
 
     /// Details and one line.
@@ -129,10 +156,17 @@ NodeName=n4 Arch=x86_64 CoresPerSocket=32
     fn other_forms() {
         let nodes = samples::nodes();
         let text = show_node(&nodes[1], &options(false, true));
-        assert!(text.contains("   Gres=gpu:h100:8\n   GresDrain=N/A\n   GresUsed=gpu:h100:2(IDX:0-1)\n   NodeAddr="));
+        assert!(text.contains(
+            "   Gres=gpu:h100:8\n   GresDrain=N/A\n   GresUsed=gpu:h100:2(IDX:0-1)\n   NodeAddr="
+        ));
         let text = show_node(&nodes[3], &options(true, false));
-        assert!(text.starts_with("NodeName=n4 Arch=x86_64 CoresPerSocket=32  CPUAlloc=0 CPUEfctv=64"));
-        assert!(text.contains(" @0  RealMemory=256000") && text.contains("Partitions=main,short  BootTime="));
+        assert!(
+            text.starts_with("NodeName=n4 Arch=x86_64 CoresPerSocket=32  CPUAlloc=0 CPUEfctv=64")
+        );
+        assert!(
+            text.contains(" @0  RealMemory=256000")
+                && text.contains("Partitions=main,short  BootTime=")
+        );
         assert!(text.ends_with("Reason=bad fan [root@2026-11-30T04:41:18]\n"));
     }
 }

@@ -6,8 +6,8 @@ use sluice_model::memory::MemoryMib;
 use sluice_model::partition::{PartitionInfo, PartitionState};
 use sluice_model::time::TimeLimit;
 
-use super::show_job::{Record, ShowOptions};
 use super::or_null;
+use super::show_job::{Record, ShowOptions};
 
 fn yes(on: bool) -> &'static str {
     if on { "YES" } else { "NO" }
@@ -22,7 +22,11 @@ fn limit(limit: Option<TimeLimit>, none: &str) -> String {
 }
 
 fn all_or(words: &[String]) -> String {
-    if words.is_empty() { "ALL".to_string() } else { words.join(",") }
+    if words.is_empty() {
+        "ALL".to_string()
+    } else {
+        words.join(",")
+    }
 }
 
 /// The allow list, or the deny list when there is only that.
@@ -50,10 +54,18 @@ pub fn show_partition(partition: &PartitionInfo, options: &ShowOptions) -> Strin
     record.line(format_args!(
         "AllowGroups={} {} {}",
         all_or(&partition.allow_groups),
-        access("Accounts", &partition.allow_accounts, &partition.deny_accounts),
+        access(
+            "Accounts",
+            &partition.allow_accounts,
+            &partition.deny_accounts
+        ),
         access("Qos", &partition.allow_qos, &partition.deny_qos)
     ));
-    let nodes = if partition.alloc_nodes.is_empty() { "ALL" } else { &partition.alloc_nodes };
+    let nodes = if partition.alloc_nodes.is_empty() {
+        "ALL"
+    } else {
+        &partition.alloc_nodes
+    };
     record.line(format_args!("AllocNodes={nodes}"));
     if let Some(alternate) = &partition.alternate {
         record.add(format_args!(" Alternate={alternate}"));
@@ -94,9 +106,16 @@ pub fn show_partition(partition: &PartitionInfo, options: &ShowOptions) -> Strin
     ));
     let over = partition.over_time_limit.map_or_else(
         || "NONE".to_string(),
-        |limit| limit.minutes().map_or_else(|| "UNLIMITED".to_string(), |minutes| minutes.to_string()),
+        |limit| {
+            limit
+                .minutes()
+                .map_or_else(|| "UNLIMITED".to_string(), |minutes| minutes.to_string())
+        },
     );
-    record.line(format_args!("OverTimeLimit={over} PreemptMode={}", partition.preempt_mode));
+    record.line(format_args!(
+        "OverTimeLimit={over} PreemptMode={}",
+        partition.preempt_mode
+    ));
     let state = match partition.state {
         PartitionState::Up => "UP",
         PartitionState::Down => "DOWN",
@@ -107,13 +126,19 @@ pub fn show_partition(partition: &PartitionInfo, options: &ShowOptions) -> Strin
         "State={state} TotalCPUs={} TotalNodes={} SelectTypeParameters={}",
         partition.total_cpus, partition.total_nodes, partition.select_type_parameters
     ));
-    record.line(format_args!("JobDefaults={}", or_null(partition.job_defaults.as_deref())));
+    record.line(format_args!(
+        "JobDefaults={}",
+        or_null(partition.job_defaults.as_deref())
+    ));
     record.line(format_args!(
         "{} {}",
         memory("Def", partition.def_mem_per_cpu, partition.def_mem_per_node),
         memory("Max", partition.max_mem_per_cpu, partition.max_mem_per_node)
     ));
-    record.line(format_args!("TRES={}", or_null(Some(&partition.tres.to_string()))));
+    record.line(format_args!(
+        "TRES={}",
+        or_null(Some(&partition.tres.to_string()))
+    ));
     if let Some(weights) = &partition.tres_billing_weights {
         record.line(format_args!("TRESBillingWeights={weights}"));
     }
@@ -137,7 +162,10 @@ mod tests {
             index_text_max: 64,
             without_submit_line: false,
         };
-        let text: String = samples::partitions().iter().map(|partition| show_partition(partition, &options)).collect();
+        let text: String = samples::partitions()
+            .iter()
+            .map(|partition| show_partition(partition, &options))
+            .collect();
         let expected = "\
 PartitionName=main
    AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL

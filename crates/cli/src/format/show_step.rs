@@ -4,9 +4,9 @@
 
 use sluice_model::step::StepInfo;
 
+use super::or_null;
 use super::show_job::{Record, ShowOptions};
 use super::step_fields::step_name;
-use super::or_null;
 
 /// The record of `step`.
 #[must_use]
@@ -19,18 +19,30 @@ pub fn show_step(step: &StepInfo, options: &ShowOptions) -> String {
         options.times.point(step.start_time),
         step.time_limit
     ));
-    record.line(format_args!("State={} Partition={} NodeList={}", step.state.name(), step.partition, step.nodes));
+    record.line(format_args!(
+        "State={} Partition={} NodeList={}",
+        step.state.name(),
+        step.partition,
+        step.nodes
+    ));
     record.line(format_args!(
         "Nodes={} CPUs={} Tasks={} Name={} Network=(null)",
         step.num_nodes, step.num_cpus, step.num_tasks, step.name
     ));
-    record.line(format_args!("TRES={}", or_null(Some(&step.tres.to_string()))));
+    record.line(format_args!(
+        "TRES={}",
+        or_null(Some(&step.tres.to_string()))
+    ));
     record.line("ResvPorts=(null)");
     record.line("CPUFreqReq=Default");
     if !step.distribution.is_empty() {
         record.add(format_args!(" Dist={}", step.distribution));
     }
-    record.line(format_args!("SrunHost:Pid={}:{}", or_null(Some(&step.srun_host)), step.srun_pid));
+    record.line(format_args!(
+        "SrunHost:Pid={}:{}",
+        or_null(Some(&step.srun_host)),
+        step.srun_pid
+    ));
     record.finish()
 }
 
@@ -51,7 +63,10 @@ mod tests {
             index_text_max: 64,
             without_submit_line: false,
         };
-        let text: String = samples::steps().iter().map(|step| show_step(step, &options)).collect();
+        let text: String = samples::steps()
+            .iter()
+            .map(|step| show_step(step, &options))
+            .collect();
         let expected = "\
 StepId=9.batch UserId=1002 StartTime=2026-11-30T04:41:19 TimeLimit=UNLIMITED
    State=RUNNING Partition=main NodeList=n1

@@ -52,30 +52,59 @@ const fn field(
     header: &'static str,
     value: fn(&StepRow) -> String,
 ) -> Field<StepRow> {
-    Field { letter, name, header, value }
+    Field {
+        letter,
+        name,
+        header,
+        value,
+    }
 }
 
 /// The table.
 pub static FIELDS: &[Field<StepRow>] = &[
-    field(Some('A'), "NumTasks", "TASKS", |row| row.step.num_tasks.to_string()),
-    field(Some('b'), "tres-per-node", "TRES_PER_NODE", |_| "N/A".to_string()),
-    field(Some('C'), "NumCPUs", "CPUS", |row| row.step.num_cpus.to_string()),
-    field(Some('F'), "ArrayJobID", "ARRAY_JOB_ID", |row| row.step.array_job_id.unwrap_or(row.step.job_id).to_string()),
+    field(Some('A'), "NumTasks", "TASKS", |row| {
+        row.step.num_tasks.to_string()
+    }),
+    field(Some('b'), "tres-per-node", "TRES_PER_NODE", |_| {
+        "N/A".to_string()
+    }),
+    field(Some('C'), "NumCPUs", "CPUS", |row| {
+        row.step.num_cpus.to_string()
+    }),
+    field(Some('F'), "ArrayJobID", "ARRAY_JOB_ID", |row| {
+        row.step.array_job_id.unwrap_or(row.step.job_id).to_string()
+    }),
     field(Some('i'), "StepID", "STEPID", StepRow::id),
     field(Some('j'), "StepName", "NAME", |row| row.step.name.clone()),
     field(Some('K'), "ArrayTaskID", "ARRAY_TASK_ID", |row| {
-        row.step.array_task_id.map_or_else(|| "N/A".to_string(), |task| task.to_string())
+        row.step
+            .array_task_id
+            .map_or_else(|| "N/A".to_string(), |task| task.to_string())
     }),
-    field(Some('l'), "TimeLimit", "TIME_LIMIT", |row| match row.step.time_limit {
-        TimeLimit::Unlimited => "UNLIMITED".to_string(),
-        limit => format_duration_short(limit.seconds().unwrap_or(0)),
+    field(Some('l'), "TimeLimit", "TIME_LIMIT", |row| {
+        match row.step.time_limit {
+            TimeLimit::Unlimited => "UNLIMITED".to_string(),
+            limit => format_duration_short(limit.seconds().unwrap_or(0)),
+        }
     }),
-    field(Some('M'), "TimeUsed", "TIME", |row| format_duration_short(row.run_time())),
-    field(Some('N'), "NodeList", "NODELIST", |row| row.step.nodes.clone()),
-    field(Some('P'), "Partition", "PARTITION", |row| row.step.partition.clone()),
-    field(Some('S'), "StartTime", "START_TIME", |row| row.view.times.point(row.step.start_time)),
-    field(Some('T'), "StepState", "STATE", |row| row.step.state.name().to_string()),
-    field(Some('u'), "UserName", "USER", |row| row.step.user_name.clone()),
+    field(Some('M'), "TimeUsed", "TIME", |row| {
+        format_duration_short(row.run_time())
+    }),
+    field(Some('N'), "NodeList", "NODELIST", |row| {
+        row.step.nodes.clone()
+    }),
+    field(Some('P'), "Partition", "PARTITION", |row| {
+        row.step.partition.clone()
+    }),
+    field(Some('S'), "StartTime", "START_TIME", |row| {
+        row.view.times.point(row.step.start_time)
+    }),
+    field(Some('T'), "StepState", "STATE", |row| {
+        row.step.state.name().to_string()
+    }),
+    field(Some('u'), "UserName", "USER", |row| {
+        row.step.user_name.clone()
+    }),
     field(Some('U'), "UserID", "UID", |row| row.step.uid.to_string()),
     field(None, "JobID", "JOBID", |row| row.step.job_id.to_string()),
     field(None, "Cluster", "CLUSTER", |row| row.view.cluster.clone()),
@@ -122,11 +151,18 @@ mod tests {
     #[test]
     fn default_listing() {
         let view = Arc::new(samples::view());
-        let mut rows: Vec<StepRow> =
-            samples::steps().into_iter().map(|step| StepRow { step, view: Arc::clone(&view) }).collect();
+        let mut rows: Vec<StepRow> = samples::steps()
+            .into_iter()
+            .map(|step| StepRow {
+                step,
+                view: Arc::clone(&view),
+            })
+            .collect();
         rows.sort_by(|first, second| compare_by("P,i", first, second));
         let (layout, _) = Layout::from_letters(FORMAT_DEFAULT, FIELDS);
-        let lines: Vec<String> = std::iter::once(layout.header()).chain(rows.iter().map(|row| layout.row(row))).collect();
+        let lines: Vec<String> = std::iter::once(layout.header())
+            .chain(rows.iter().map(|row| layout.row(row)))
+            .collect();
         assert_eq!(
             lines,
             [

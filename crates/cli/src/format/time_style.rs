@@ -21,7 +21,11 @@ impl TimeStyle {
     /// The default form.
     #[must_use]
     pub fn standard(zone: TimeZone, now: UnixSeconds) -> Self {
-        Self { zone, now, pattern: None }
+        Self {
+            zone,
+            now,
+            pattern: None,
+        }
     }
 
     /// A point in time.
@@ -37,7 +41,8 @@ impl TimeStyle {
     /// A point in time, or the word for "none".
     #[must_use]
     pub fn optional(&self, time: Option<UnixSeconds>, none: &str) -> String {
-        time.filter(|time| time.0 > 0).map_or_else(|| none.to_string(), |time| self.point(time))
+        time.filter(|time| time.0 > 0)
+            .map_or_else(|| none.to_string(), |time| self.point(time))
     }
 
     /// `Mon Nov 30 04:41:54 2026`, the line above long listings.
@@ -47,17 +52,24 @@ impl TimeStyle {
     }
 
     fn custom(&self, time: UnixSeconds, pattern: &str) -> String {
-        let Ok(timestamp) = Timestamp::from_second(time.0) else { return "Unknown".to_string() };
+        let Ok(timestamp) = Timestamp::from_second(time.0) else {
+            return "Unknown".to_string();
+        };
         let zoned = timestamp.to_zoned_datetime(self.zone.clone());
-        jiff::fmt::strtime::format(pattern, &zoned).unwrap_or_else(|_| format_timestamp(time, &self.zone))
+        jiff::fmt::strtime::format(pattern, &zoned)
+            .unwrap_or_else(|_| format_timestamp(time, &self.zone))
     }
 
     /// Near days by name, far ones by date.
     fn relative(&self, time: UnixSeconds) -> String {
         let day = |time: UnixSeconds| {
-            Timestamp::from_second(time.0).ok().map(|timestamp| self.zone.to_datetime(timestamp).date())
+            Timestamp::from_second(time.0)
+                .ok()
+                .map(|timestamp| self.zone.to_datetime(timestamp).date())
         };
-        let (Some(then), Some(today)) = (day(time), day(self.now)) else { return "Unknown".to_string() };
+        let (Some(then), Some(today)) = (day(time), day(self.now)) else {
+            return "Unknown".to_string();
+        };
         let days = (then - today).get_days();
         match days {
             0 => self.custom(time, "%H:%M:%S"),
@@ -74,7 +86,11 @@ mod tests {
     use super::*;
 
     fn style(pattern: Option<&str>) -> TimeStyle {
-        TimeStyle { zone: TimeZone::UTC, now: UnixSeconds(1_796_013_714), pattern: pattern.map(String::from) }
+        TimeStyle {
+            zone: TimeZone::UTC,
+            now: UnixSeconds(1_796_013_714),
+            pattern: pattern.map(String::from),
+        }
     }
 
     /// Forms that clients set through SLURM_TIME_FORMAT (`standard`, `%s`), and the default.

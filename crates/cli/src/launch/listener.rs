@@ -63,7 +63,11 @@ impl Listener {
         };
         let listener = TcpListener::bind(bind).await?;
         let port = listener.local_addr()?.port();
-        Ok(Self { address: SocketAddr::new(ip, port), secret, listener })
+        Ok(Self {
+            address: SocketAddr::new(ip, port),
+            secret,
+            listener,
+        })
     }
 
     /// Accepts connections from now on; the events come from the receiver.
@@ -84,7 +88,12 @@ async fn serve(stream: TcpStream, secret: &str, events: mpsc::Sender<NodeEvent>)
     let _ = stream.set_nodelay(true);
     let (mut reader, writer) = stream.into_split();
     let mut decoder = Decoder::default();
-    let Some(StepFrame::Hello { secret: shown, node_index, .. }) = next_frame(&mut reader, &mut decoder).await else {
+    let Some(StepFrame::Hello {
+        secret: shown,
+        node_index,
+        ..
+    }) = next_frame(&mut reader, &mut decoder).await
+    else {
         return;
     };
     if shown != secret {
@@ -94,7 +103,11 @@ async fn serve(stream: TcpStream, secret: &str, events: mpsc::Sender<NodeEvent>)
     let (sender, frames) = mpsc::channel(FRAMES_PER_NODE_MAX);
     tokio::spawn(send_frames(writer, frames));
     let _ = sender.send(SrunFrame::Welcome).await;
-    if events.send(NodeEvent::Connected { node, sender }).await.is_err() {
+    if events
+        .send(NodeEvent::Connected { node, sender })
+        .await
+        .is_err()
+    {
         return;
     }
     while let Some(frame) = next_frame(&mut reader, &mut decoder).await {
@@ -137,13 +150,20 @@ mod tests {
     use std::net::{Ipv4Addr, TcpStream as StdStream};
 
     fn hello(secret: &str) -> StepFrame {
-        StepFrame::Hello { secret: secret.to_string(), node: "n1".to_string(), node_index: 0, task_ids: vec![0] }
+        StepFrame::Hello {
+            secret: secret.to_string(),
+            node: "n1".to_string(),
+            node_index: 0,
+            task_ids: vec![0],
+        }
     }
 
     /// A node with the secret is welcomed and heard; one without is not.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn secrets() {
-        let listener = Listener::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), "right".to_string()).await.expect("binds");
+        let listener = Listener::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), "right".to_string())
+            .await
+            .expect("binds");
         let address = listener.address;
         let mut events = listener.start();
         let stranger = tokio::task::spawn_blocking(move || {
@@ -159,9 +179,21 @@ mod tests {
             write_frame(&mut stream, &StepFrame::Done).expect("writes");
             welcome
         });
-        assert!(matches!(events.recv().await, Some(NodeEvent::Connected { node: 0, .. })));
-        assert!(matches!(events.recv().await, Some(NodeEvent::Frame { node: 0, frame: StepFrame::Done })));
+        assert!(matches!(
+            events.recv().await,
+            Some(NodeEvent::Connected { node: 0, .. })
+        ));
+        assert!(matches!(
+            events.recv().await,
+            Some(NodeEvent::Frame {
+                node: 0,
+                frame: StepFrame::Done
+            })
+        ));
         assert_eq!(node.await.expect("joins"), Some(SrunFrame::Welcome));
-        assert!(matches!(events.recv().await, Some(NodeEvent::Closed { node: 0 })));
+        assert!(matches!(
+            events.recv().await,
+            Some(NodeEvent::Closed { node: 0 })
+        ));
     }
 }

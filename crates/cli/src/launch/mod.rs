@@ -39,12 +39,19 @@ pub fn allocation_environment(job: &JobInfo, cluster: &str) -> BTreeMap<String, 
         set("JOB_QOS", job.qos.clone());
     }
     set("CLUSTER_NAME", cluster.to_string());
-    let cpus: Vec<u32> = job.allocation.iter().map(|node| node.cpu_ids.len() as u32).collect();
+    let cpus: Vec<u32> = job
+        .allocation
+        .iter()
+        .map(|node| node.cpu_ids.len() as u32)
+        .collect();
     if !cpus.is_empty() {
         set("JOB_CPUS_PER_NODE", repeated(&cpus));
     }
     if job.num_nodes > 0 {
-        set("TASKS_PER_NODE", repeated(&even_split(job.num_tasks.max(1), job.num_nodes)));
+        set(
+            "TASKS_PER_NODE",
+            repeated(&even_split(job.num_tasks.max(1), job.num_nodes)),
+        );
     }
     if let Some(start) = job.start_time {
         set("JOB_START_TIME", start.0.to_string());
@@ -67,14 +74,22 @@ pub fn repeated(counts: &[u32]) -> String {
     }
     let texts: Vec<String> = runs
         .into_iter()
-        .map(|(value, times)| if times > 1 { format!("{value}(x{times})") } else { value.to_string() })
+        .map(|(value, times)| {
+            if times > 1 {
+                format!("{value}(x{times})")
+            } else {
+                value.to_string()
+            }
+        })
         .collect();
     texts.join(",")
 }
 
 /// `total` over `parts`, the first ones getting what is left over.
 fn even_split(total: u32, parts: u32) -> Vec<u32> {
-    (0..parts).map(|part| total / parts + u32::from(part < total % parts)).collect()
+    (0..parts)
+        .map(|part| total / parts + u32::from(part < total % parts))
+        .collect()
 }
 
 /// Ends a job.
@@ -83,12 +98,23 @@ pub async fn cancel_job(client: &mut Client, job_id: u32) -> Result<(), ClientEr
 }
 
 /// Signals a step; 0 ends it.
-pub async fn signal_step(client: &Client, job_id: u32, step_id: u32, signal: i32) -> Result<(), ClientError> {
+pub async fn signal_step(
+    client: &Client,
+    job_id: u32,
+    step_id: u32,
+    signal: i32,
+) -> Result<(), ClientError> {
     signal_target(client, format!("{job_id}.{step_id}"), signal).await
 }
 
 async fn signal_target(client: &Client, target: String, signal: i32) -> Result<(), ClientError> {
-    client.signal(SignalJobsRequest { targets: vec![target], signal, ..Default::default() }).await?;
+    client
+        .signal(SignalJobsRequest {
+            targets: vec![target],
+            signal,
+            ..Default::default()
+        })
+        .await?;
     Ok(())
 }
 

@@ -133,7 +133,10 @@ impl Session {
         };
         let mut silence = tokio::time::interval_at(Instant::now() + SILENCE_CHECK, SILENCE_CHECK);
         while !self.finished() {
-            let deadline = [self.report_at, self.wait_until, self.give_up_at].into_iter().flatten().min();
+            let deadline = [self.report_at, self.wait_until, self.give_up_at]
+                .into_iter()
+                .flatten()
+                .min();
             tokio::select! {
                 biased;
                 Some(event) = events.recv() => self.on_event(event).await,
@@ -152,7 +155,9 @@ impl Session {
     }
 
     fn finished(&self) -> bool {
-        self.progress.iter().all(|progress| matches!(progress, NodeProgress::Done | NodeProgress::Lost))
+        self.progress
+            .iter()
+            .all(|progress| matches!(progress, NodeProgress::Done | NodeProgress::Lost))
             || self.give_up_at.is_some_and(|at| Instant::now() >= at)
     }
 
@@ -163,7 +168,9 @@ impl Session {
                 self.progress[node] = NodeProgress::Connected;
                 self.start_input();
             }
-            NodeEvent::Frame { node, frame } if node < self.senders.len() => self.on_frame(node, frame).await,
+            NodeEvent::Frame { node, frame } if node < self.senders.len() => {
+                self.on_frame(node, frame).await
+            }
             NodeEvent::Closed { node } if node < self.senders.len() => self.on_closed(node),
             _ => {}
         }
@@ -175,18 +182,34 @@ impl Session {
                 self.tasks.started(node);
                 if self.options.verbose > 0 {
                     let count = self.tasks.tasks_of(node).len();
-                    self.say(format!("Node {}, {count} tasks started", self.tasks.nodes()[node]));
+                    self.say(format!(
+                        "Node {}, {count} tasks started",
+                        self.tasks.nodes()[node]
+                    ));
                 }
             }
-            StepFrame::Started { error: Some(text), .. } => {
-                output::error_line(format!("srun: error: task launch for {} failed on node {}: {text}", self.name(), self.tasks.nodes()[node]));
+            StepFrame::Started {
+                error: Some(text), ..
+            } => {
+                output::error_line(format!(
+                    "srun: error: task launch for {} failed on node {}: {text}",
+                    self.name(),
+                    self.tasks.nodes()[node]
+                ));
                 self.lost = true;
                 self.progress[node] = NodeProgress::Lost;
             }
-            StepFrame::Output { task, is_stderr, data } => self.sink.take(task, is_stderr, &data),
+            StepFrame::Output {
+                task,
+                is_stderr,
+                data,
+            } => self.sink.take(task, is_stderr, &data),
             StepFrame::TaskExit { task, status } => {
                 self.tasks.ended(task, status);
-                self.report_at = Some(self.report_at.unwrap_or_else(|| Instant::now() + REPORT_DELAY));
+                self.report_at = Some(
+                    self.report_at
+                        .unwrap_or_else(|| Instant::now() + REPORT_DELAY),
+                );
                 if !status.is_success() && self.options.kill_on_bad_exit {
                     self.report();
                     self.kill().await;
@@ -216,7 +239,10 @@ impl Session {
         self.progress[node] = NodeProgress::Lost;
         self.lost = true;
         if !self.killing {
-            output::error_line(format!("srun: error: Node failure on {}", self.tasks.nodes()[node]));
+            output::error_line(format!(
+                "srun: error: Node failure on {}",
+                self.tasks.nodes()[node]
+            ));
         }
     }
 
@@ -242,7 +268,11 @@ impl Session {
             if !self.tasks.all_ended() {
                 let seconds = self.options.wait.unwrap_or_default().as_secs();
                 self.say(format!("First task exited {seconds}s ago"));
-                self.say(format!("{} {}: running", self.name(), task_list(&self.tasks.running())));
+                self.say(format!(
+                    "{} {}: running",
+                    self.name(),
+                    task_list(&self.tasks.running())
+                ));
                 self.say(format!("Terminating {}", self.name()));
                 self.kill().await;
             }
@@ -256,8 +286,19 @@ impl Session {
         }
         self.killing = true;
         self.give_up_at = Some(Instant::now() + KILL_PATIENCE);
-        if signal_step(&self.client, self.options.job_id, self.options.step_id, Signal::KILL.number()).await.is_err() {
-            self.send_all(SrunFrame::Signal { signal: Signal::KILL.number() }).await;
+        if signal_step(
+            &self.client,
+            self.options.job_id,
+            self.options.step_id,
+            Signal::KILL.number(),
+        )
+        .await
+        .is_err()
+        {
+            self.send_all(SrunFrame::Signal {
+                signal: Signal::KILL.number(),
+            })
+            .await;
         }
     }
 
@@ -286,7 +327,10 @@ impl Session {
     /// One interrupt shows states, a second within a second goes to the tasks, a third ends the step.
     async fn on_interrupt(&mut self) {
         let now = Instant::now();
-        let recent = self.interrupts.last().is_some_and(|last| now.duration_since(*last) <= INTERRUPT_WINDOW);
+        let recent = self
+            .interrupts
+            .last()
+            .is_some_and(|last| now.duration_since(*last) <= INTERRUPT_WINDOW);
         if !recent {
             self.interrupts.clear();
         }
@@ -302,10 +346,16 @@ impl Session {
             }
             2 => {
                 self.say(format!("sending Ctrl-C to {}", self.name()));
-                self.send_all(SrunFrame::Signal { signal: Signal::INT.number() }).await;
+                self.send_all(SrunFrame::Signal {
+                    signal: Signal::INT.number(),
+                })
+                .await;
             }
             _ => {
-                self.say(format!("Job step aborted: Waiting up to {} seconds for job step to finish.", KILL_PATIENCE.as_secs()));
+                self.say(format!(
+                    "Job step aborted: Waiting up to {} seconds for job step to finish.",
+                    KILL_PATIENCE.as_secs()
+                ));
                 self.kill().await;
             }
         }
@@ -313,7 +363,10 @@ impl Session {
 
     /// Reads standard input once every node is there, so that none misses its beginning.
     fn start_input(&mut self) {
-        let ready = self.progress.iter().all(|progress| *progress != NodeProgress::Awaited);
+        let ready = self
+            .progress
+            .iter()
+            .all(|progress| *progress != NodeProgress::Awaited);
         if self.input_started || !ready || self.options.input.for_nodes().is_some() {
             return;
         }
@@ -329,11 +382,17 @@ impl Session {
     }
 
     async fn on_input(&mut self, data: Vec<u8>) {
-        let frame = |task| SrunFrame::Input { task, data: data.clone() };
+        let frame = |task| SrunFrame::Input {
+            task,
+            data: data.clone(),
+        };
         match self.options.input {
             StreamMode::OneTask(task) => {
                 let node = self.tasks.node_index(task);
-                if let Some(sender) = node.and_then(|node| self.senders.get(node)).and_then(Option::as_ref) {
+                if let Some(sender) = node
+                    .and_then(|node| self.senders.get(node))
+                    .and_then(Option::as_ref)
+                {
                     let _ = sender.send(frame(Some(task))).await;
                 }
             }
@@ -349,7 +408,9 @@ impl Session {
         if !self.progress.contains(&NodeProgress::Awaited) {
             return;
         }
-        let Ok(steps) = self.client.steps(Some(self.options.job_id)).await else { return };
+        let Ok(steps) = self.client.steps(Some(self.options.job_id)).await else {
+            return;
+        };
         let alive = steps.iter().any(|step| {
             step.job_id.0 == self.options.job_id
                 && step.step_id.number() == self.options.step_id
@@ -358,9 +419,17 @@ impl Session {
         if alive {
             self.absent_once = false;
         } else if self.absent_once {
-            for (node, progress) in self.progress.iter_mut().enumerate().filter(|(_, p)| **p == NodeProgress::Awaited) {
+            for (node, progress) in self
+                .progress
+                .iter_mut()
+                .enumerate()
+                .filter(|(_, p)| **p == NodeProgress::Awaited)
+            {
                 *progress = NodeProgress::Lost;
-                output::error_line(format!("srun: error: task launch failed on node {}", self.tasks.nodes()[node]));
+                output::error_line(format!(
+                    "srun: error: task launch failed on node {}",
+                    self.tasks.nodes()[node]
+                ));
             }
             self.lost = true;
         } else {
@@ -376,7 +445,9 @@ fn read_input(file: Option<String>, sender: &mpsc::Sender<Vec<u8>>) {
         Some(path) => match std::fs::File::open(&path) {
             Ok(file) => Box::new(file),
             Err(error) => {
-                output::error_line(format!("srun: error: Could not open stdin file {path}: {error}"));
+                output::error_line(format!(
+                    "srun: error: Could not open stdin file {path}: {error}"
+                ));
                 Box::new(std::io::empty())
             }
         },
@@ -415,8 +486,12 @@ struct Signals {
 
 impl Signals {
     fn new(pty: bool) -> std::io::Result<Self> {
-        use nix::libc::{SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
-        let mut numbers = vec![SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGALRM, SIGUSR1, SIGUSR2, SIGCONT];
+        use nix::libc::{
+            SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
+        };
+        let mut numbers = vec![
+            SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGALRM, SIGUSR1, SIGUSR2, SIGCONT,
+        ];
         if pty {
             numbers.push(SIGWINCH);
         }

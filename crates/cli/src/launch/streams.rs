@@ -40,9 +40,12 @@ impl StreamMode {
             Some(text) if text.eq_ignore_ascii_case("all") => StreamMode::Through,
             Some(text) if text.eq_ignore_ascii_case("none") => StreamMode::Nothing,
             Some(text) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                text.parse().map_or(StreamMode::Through, StreamMode::OneTask)
+                text.parse()
+                    .map_or(StreamMode::Through, StreamMode::OneTask)
             }
-            Some(text) if pattern_scope(text) != FilenameScope::Step => StreamMode::OnNodes(text.to_string()),
+            Some(text) if pattern_scope(text) != FilenameScope::Step => {
+                StreamMode::OnNodes(text.to_string())
+            }
             Some(text) => StreamMode::File(text.to_string()),
         }
     }
@@ -100,7 +103,9 @@ impl Sink {
         names: &FilenameContext,
     ) -> std::io::Result<Self> {
         let mut sink = Self {
-            label_width: options.label.then(|| options.tasks.saturating_sub(1).to_string().len()),
+            label_width: options
+                .label
+                .then(|| options.tasks.saturating_sub(1).to_string().len()),
             unbuffered: options.unbuffered,
             out: (Target::Stdout, None),
             err: (Target::Stderr, None),
@@ -130,7 +135,12 @@ impl Sink {
             StreamMode::File(pattern) => {
                 let path = directory.join(expand_pattern(pattern, names));
                 let append = options.open_mode == OpenMode::Append;
-                let file = OpenOptions::new().write(true).create(true).append(append).truncate(!append).open(path)?;
+                let file = OpenOptions::new()
+                    .write(true)
+                    .create(true)
+                    .append(append)
+                    .truncate(!append)
+                    .open(path)?;
                 self.files.push(file);
                 Ok((Target::File(self.files.len() - 1), None))
             }
@@ -151,7 +161,13 @@ impl Sink {
         let mut held = self.pending.remove(&(task, is_stderr)).unwrap_or_default();
         held.extend_from_slice(data);
         let ends = data.is_empty() || held.len() > LINE_BYTES_MAX;
-        let complete = if ends { held.len() } else { held.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1) };
+        let complete = if ends {
+            held.len()
+        } else {
+            held.iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |at| at + 1)
+        };
         let rest = held.split_off(complete);
         let text = self.labelled(task, held);
         self.write(is_stderr, &text);
@@ -169,7 +185,9 @@ impl Sink {
     }
 
     fn labelled(&self, task: u32, lines: Vec<u8>) -> Vec<u8> {
-        let Some(width) = self.label_width else { return lines };
+        let Some(width) = self.label_width else {
+            return lines;
+        };
         let label = format!("{task:0width$}: ");
         let mut text = Vec::with_capacity(lines.len() + label.len());
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
@@ -206,16 +224,37 @@ mod tests {
     fn modes() {
         assert_eq!(StreamMode::parse(None), StreamMode::Through);
         assert_eq!(StreamMode::parse(Some("all")), StreamMode::Through);
-        assert_eq!(StreamMode::parse(Some("none")).for_nodes(), Some("/dev/null".to_string()));
+        assert_eq!(
+            StreamMode::parse(Some("none")).for_nodes(),
+            Some("/dev/null".to_string())
+        );
         assert_eq!(StreamMode::parse(Some("3")), StreamMode::OneTask(3));
-        assert_eq!(StreamMode::parse(Some("out.%j")), StreamMode::File("out.%j".to_string()));
-        assert_eq!(StreamMode::parse(Some("out.%t")).for_nodes(), Some("out.%t".to_string()));
+        assert_eq!(
+            StreamMode::parse(Some("out.%j")),
+            StreamMode::File("out.%j".to_string())
+        );
+        assert_eq!(
+            StreamMode::parse(Some("out.%t")).for_nodes(),
+            Some("out.%t".to_string())
+        );
     }
 
     fn sink(label: bool, unbuffered: bool, file: &Path) -> Sink {
-        let options = SinkOptions { label, unbuffered, tasks: 12, open_mode: OpenMode::Truncate };
+        let options = SinkOptions {
+            label,
+            unbuffered,
+            tasks: 12,
+            open_mode: OpenMode::Truncate,
+        };
         let mode = StreamMode::File(file.to_string_lossy().into_owned());
-        Sink::open(&mode, &mode, options, Path::new("/"), &FilenameContext::default()).expect("opens")
+        Sink::open(
+            &mode,
+            &mode,
+            options,
+            Path::new("/"),
+            &FilenameContext::default(),
+        )
+        .expect("opens")
     }
 
     /// Lines of two tasks never mix, whatever pieces they come in; labels are as wide as the highest rank.

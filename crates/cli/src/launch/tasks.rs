@@ -54,7 +54,11 @@ impl TaskTable {
     /// Tasks of a node, by its place in the step.
     #[must_use]
     pub fn tasks_of(&self, node: usize) -> Vec<u32> {
-        self.node_of.iter().filter(|(_, index)| **index == node).map(|(task, _)| *task).collect()
+        self.node_of
+            .iter()
+            .filter(|(_, index)| **index == node)
+            .map(|(task, _)| *task)
+            .collect()
     }
 
     /// The node a task is on, by its place in the step.
@@ -66,7 +70,11 @@ impl TaskTable {
     /// Processes of a node exist.
     pub fn started(&mut self, node: usize) {
         for task in self.tasks_of(node) {
-            if let Some(state) = self.states.get_mut(&task).filter(|state| **state == TaskState::Waiting) {
+            if let Some(state) = self
+                .states
+                .get_mut(&task)
+                .filter(|state| **state == TaskState::Waiting)
+            {
                 *state = TaskState::Running;
             }
         }
@@ -81,13 +89,17 @@ impl TaskTable {
     /// True when every task of a node has ended.
     #[must_use]
     pub fn node_ended(&self, node: usize) -> bool {
-        self.tasks_of(node).iter().all(|task| matches!(self.states.get(task), Some(TaskState::Ended(_))))
+        self.tasks_of(node)
+            .iter()
+            .all(|task| matches!(self.states.get(task), Some(TaskState::Ended(_))))
     }
 
     /// True when every task has ended.
     #[must_use]
     pub fn all_ended(&self) -> bool {
-        self.states.values().all(|state| matches!(state, TaskState::Ended(_)))
+        self.states
+            .values()
+            .all(|state| matches!(state, TaskState::Ended(_)))
     }
 
     /// True when a task ended with a code or by a signal.
@@ -99,7 +111,8 @@ impl TaskTable {
     /// True when a task was killed by SIGKILL.
     #[must_use]
     pub fn any_killed(&self) -> bool {
-        self.statuses().any(|status| status.signal() == Signal::KILL.number())
+        self.statuses()
+            .any(|status| status.signal() == Signal::KILL.number())
     }
 
     fn statuses(&self) -> impl Iterator<Item = WaitStatus> + '_ {
@@ -112,13 +125,18 @@ impl TaskTable {
     /// The exit status of srun: the highest of code and 128 + signal.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
-        self.statuses().map(WaitStatus::shell_code).max().unwrap_or(0)
+        self.statuses()
+            .map(WaitStatus::shell_code)
+            .max()
+            .unwrap_or(0)
     }
 
     /// The wait status with that code, for the record of the allocation.
     #[must_use]
     pub fn wait_status(&self) -> WaitStatus {
-        self.statuses().max_by_key(|status| status.shell_code()).unwrap_or_default()
+        self.statuses()
+            .max_by_key(|status| status.shell_code())
+            .unwrap_or_default()
     }
 
     /// Lines about ended tasks that were not reported yet: `n1: tasks 0-1: Exited with exit code 7`; with `all` also about
@@ -126,13 +144,18 @@ impl TaskTable {
     pub fn report(&mut self, all: bool) -> Vec<(bool, String)> {
         let mut groups: Vec<(usize, WaitStatus, Vec<u32>)> = Vec::new();
         for task in std::mem::take(&mut self.unreported) {
-            let (Some(TaskState::Ended(status)), Some(node)) = (self.states.get(&task), self.node_index(task)) else {
+            let (Some(TaskState::Ended(status)), Some(node)) =
+                (self.states.get(&task), self.node_index(task))
+            else {
                 continue;
             };
             if status.is_success() && !all {
                 continue;
             }
-            match groups.iter_mut().find(|(known_node, known, _)| *known_node == node && known == status) {
+            match groups
+                .iter_mut()
+                .find(|(known_node, known, _)| *known_node == node && known == status)
+            {
                 Some((_, _, tasks)) => tasks.push(task),
                 None => groups.push((node, *status, vec![task])),
             }
@@ -140,7 +163,12 @@ impl TaskTable {
         groups
             .into_iter()
             .map(|(node, status, tasks)| {
-                let line = format!("{}: {}: {}", self.nodes[node], task_list(&tasks), how(status));
+                let line = format!(
+                    "{}: {}: {}",
+                    self.nodes[node],
+                    task_list(&tasks),
+                    how(status)
+                );
                 (!status.is_success(), line)
             })
             .collect()
@@ -171,7 +199,11 @@ impl TaskTable {
     /// Tasks that still run.
     #[must_use]
     pub fn running(&self) -> Vec<u32> {
-        self.states.iter().filter(|(_, state)| !matches!(state, TaskState::Ended(_))).map(|(task, _)| *task).collect()
+        self.states
+            .iter()
+            .filter(|(_, state)| !matches!(state, TaskState::Ended(_)))
+            .map(|(task, _)| *task)
+            .collect()
     }
 }
 
@@ -185,7 +217,11 @@ pub fn task_list(tasks: &[u32]) -> String {
 fn how(status: WaitStatus) -> String {
     match Signal::from_number(status.signal()) {
         Some(signal) => {
-            let core = if status.core_dumped() { " (core dumped)" } else { "" };
+            let core = if status.core_dumped() {
+                " (core dumped)"
+            } else {
+                ""
+            };
             format!("{}{core}", signal.description())
         }
         None if status.is_success() => "Completed".to_string(),
@@ -204,7 +240,9 @@ mod tests {
             task_ids: tasks.to_vec(),
             ..StepNode::default()
         };
-        TaskTable::new(&StepLayout { nodes: vec![node("n1", &[0, 1]), node("n2", &[2])] })
+        TaskTable::new(&StepLayout {
+            nodes: vec![node("n1", &[0, 1]), node("n2", &[2])],
+        })
     }
 
     /// Lines and exit statuses as a real srun has them.
@@ -213,11 +251,20 @@ mod tests {
         let mut tasks = table();
         tasks.ended(0, WaitStatus::exited(7));
         tasks.ended(1, WaitStatus::exited(7));
-        assert_eq!(tasks.report(false), [(true, "n1: tasks 0-1: Exited with exit code 7".to_string())]);
+        assert_eq!(
+            tasks.report(false),
+            [(true, "n1: tasks 0-1: Exited with exit code 7".to_string())]
+        );
         assert!(tasks.node_ended(0) && !tasks.all_ended());
         tasks.ended(2, WaitStatus::signaled(9));
-        assert_eq!(tasks.report(false), [(true, "n2: task 2: Killed".to_string())]);
-        assert_eq!((tasks.exit_code(), tasks.wait_status()), (137, WaitStatus::signaled(9)));
+        assert_eq!(
+            tasks.report(false),
+            [(true, "n2: task 2: Killed".to_string())]
+        );
+        assert_eq!(
+            (tasks.exit_code(), tasks.wait_status()),
+            (137, WaitStatus::signaled(9))
+        );
         assert!(tasks.any_killed() && tasks.all_ended());
     }
 
@@ -230,7 +277,10 @@ mod tests {
         tasks.ended(0, WaitStatus::SUCCESS);
         assert!(tasks.report(false).is_empty());
         tasks.ended(1, WaitStatus::SUCCESS);
-        assert_eq!(tasks.report(true), [(false, "n1: task 1: Completed".to_string())]);
+        assert_eq!(
+            tasks.report(true),
+            [(false, "n1: task 1: Completed".to_string())]
+        );
         assert_eq!((tasks.exit_code(), tasks.running()), (0, vec![2]));
     }
 }

@@ -29,7 +29,11 @@ impl RawMode {
     #[must_use]
     pub fn enter() -> Self {
         let stdin = stdin();
-        let before = if stdin.is_terminal() { tcgetattr(&stdin).ok() } else { None };
+        let before = if stdin.is_terminal() {
+            tcgetattr(&stdin).ok()
+        } else {
+            None
+        };
         if let Some(before) = &before {
             let mut raw = before.clone();
             cfmakeraw(&mut raw);

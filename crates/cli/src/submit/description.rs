@@ -55,18 +55,107 @@ pub struct Request {
 
 /// Options that have a field, or that only this process needs.
 const HANDLED: &[&str] = &[
-    "account", "array", "async", "begin", "bell", "chdir", "comment", "constraint", "contiguous", "core-spec",
-    "cores-per-socket", "cpu-bind", "cpus-per-gpu", "cpus-per-task", "deadline", "dependency", "disable-status",
-    "distribution", "error", "exact", "exclude", "exclusive", "export", "export-file", "extra-node-info", "gid", "gpu-bind",
-    "gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gres", "help", "hold", "ignore-pbs", "immediate", "input",
-    "job-name", "jobid", "kill-command", "kill-on-bad-exit", "kill-on-invalid-dep", "label", "licenses", "mail-type",
-    "mail-user", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu", "mincpus", "nice", "no-bell", "no-kill", "no-requeue",
-    "no-shell", "nodefile", "nodelist", "nodes", "ntasks", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node",
-    "ntasks-per-socket", "open-mode", "output", "overcommit", "overlap", "oversubscribe", "parsable", "partition", "prefer",
-    "preserve-env", "priority", "propagate", "pty", "qos", "quiet", "quit-on-interrupt", "relative", "requeue",
-    "reservation", "signal", "sockets-per-node", "spread-job", "task-epilog", "task-prolog", "test-only",
-    "threads-per-core", "time", "time-min", "tmp", "uid", "unbuffered", "usage", "use-min-nodes", "verbose", "version",
-    "wait", "wckey", "wrap",
+    "account",
+    "array",
+    "async",
+    "begin",
+    "bell",
+    "chdir",
+    "comment",
+    "constraint",
+    "contiguous",
+    "core-spec",
+    "cores-per-socket",
+    "cpu-bind",
+    "cpus-per-gpu",
+    "cpus-per-task",
+    "deadline",
+    "dependency",
+    "disable-status",
+    "distribution",
+    "error",
+    "exact",
+    "exclude",
+    "exclusive",
+    "export",
+    "export-file",
+    "extra-node-info",
+    "gid",
+    "gpu-bind",
+    "gpus",
+    "gpus-per-node",
+    "gpus-per-socket",
+    "gpus-per-task",
+    "gres",
+    "help",
+    "hold",
+    "ignore-pbs",
+    "immediate",
+    "input",
+    "job-name",
+    "jobid",
+    "kill-command",
+    "kill-on-bad-exit",
+    "kill-on-invalid-dep",
+    "label",
+    "licenses",
+    "mail-type",
+    "mail-user",
+    "mem",
+    "mem-bind",
+    "mem-per-cpu",
+    "mem-per-gpu",
+    "mincpus",
+    "nice",
+    "no-bell",
+    "no-kill",
+    "no-requeue",
+    "no-shell",
+    "nodefile",
+    "nodelist",
+    "nodes",
+    "ntasks",
+    "ntasks-per-core",
+    "ntasks-per-gpu",
+    "ntasks-per-node",
+    "ntasks-per-socket",
+    "open-mode",
+    "output",
+    "overcommit",
+    "overlap",
+    "oversubscribe",
+    "parsable",
+    "partition",
+    "prefer",
+    "preserve-env",
+    "priority",
+    "propagate",
+    "pty",
+    "qos",
+    "quiet",
+    "quit-on-interrupt",
+    "relative",
+    "requeue",
+    "reservation",
+    "signal",
+    "sockets-per-node",
+    "spread-job",
+    "task-epilog",
+    "task-prolog",
+    "test-only",
+    "threads-per-core",
+    "time",
+    "time-min",
+    "tmp",
+    "uid",
+    "unbuffered",
+    "usage",
+    "use-min-nodes",
+    "verbose",
+    "version",
+    "wait",
+    "wckey",
+    "wrap",
 ];
 
 /// Makes the request of `options`. Script, arguments and environment of the task are the caller's to add.
@@ -75,7 +164,9 @@ pub fn describe(options: &Options, caller: &Caller<'_>) -> Result<Request, Refus
     let mut job = JobDescription {
         name: text("job-name"),
         account: text("account"),
-        partitions: text("partition").map(|list| list.split(',').map(String::from).collect()).unwrap_or_default(),
+        partitions: text("partition")
+            .map(|list| list.split(',').map(String::from).collect())
+            .unwrap_or_default(),
         qos: text("qos"),
         reservation: text("reservation"),
         wckey: text("wckey"),
@@ -129,14 +220,19 @@ pub fn describe(options: &Options, caller: &Caller<'_>) -> Result<Request, Refus
     job.work_dir = work_dir(options, caller);
     job.extra = extra(options);
     if job.oversubscribe && job.exclusive.is_some() {
-        return Err(Refusal::error("--exclusive and --oversubscribe options are mutually exclusive"));
+        return Err(Refusal::error(
+            "--exclusive and --oversubscribe options are mutually exclusive",
+        ));
     }
     Ok(Request { job, warnings })
 }
 
 /// `--chdir`, made absolute.
 fn work_dir(options: &Options, caller: &Caller<'_>) -> String {
-    let folder = options.get("chdir").map_or_else(|| caller.directory.to_path_buf(), |dir| caller.directory.join(dir));
+    let folder = options.get("chdir").map_or_else(
+        || caller.directory.to_path_buf(),
+        |dir| caller.directory.join(dir),
+    );
     folder.to_string_lossy().into_owned()
 }
 
@@ -145,18 +241,34 @@ fn file_pattern(options: &Options, name: &str) -> Option<String> {
     let pattern = options.get(name)?;
     // srun's `none` is a mode of its own and is handled there.
     let nothing = options.command == Command::Sbatch && pattern.eq_ignore_ascii_case("none");
-    Some(if nothing { "/dev/null".to_string() } else { pattern.to_string() })
-}
-
-fn point(options: &Options, caller: &Caller<'_>, name: &str) -> Result<Option<UnixSeconds>, Refusal> {
-    let Some(text) = options.get(name) else { return Ok(None) };
-    parse_point_in_time(text, caller.now, caller.time_zone).map(Some).map_err(|error| Refusal {
-        plain: vec![error.to_string()],
-        ..Refusal::invalid(name)
+    Some(if nothing {
+        "/dev/null".to_string()
+    } else {
+        pattern.to_string()
     })
 }
 
-fn set_nodes(options: &Options, caller: &Caller<'_>, job: &mut JobDescription) -> Result<(), Refusal> {
+fn point(
+    options: &Options,
+    caller: &Caller<'_>,
+    name: &str,
+) -> Result<Option<UnixSeconds>, Refusal> {
+    let Some(text) = options.get(name) else {
+        return Ok(None);
+    };
+    parse_point_in_time(text, caller.now, caller.time_zone)
+        .map(Some)
+        .map_err(|error| Refusal {
+            plain: vec![error.to_string()],
+            ..Refusal::invalid(name)
+        })
+}
+
+fn set_nodes(
+    options: &Options,
+    caller: &Caller<'_>,
+    job: &mut JobDescription,
+) -> Result<(), Refusal> {
     if let Some(list) = options.get("nodelist") {
         job.required_nodes = Some(node_list("nodelist", list, caller.directory)?);
     } else if let Some(file) = options.get("nodefile") {
@@ -169,7 +281,9 @@ fn set_nodes(options: &Options, caller: &Caller<'_>, job: &mut JobDescription) -
 }
 
 fn set_flags(options: &Options, job: &mut JobDescription) -> Result<(), Refusal> {
-    job.no_kill = options.get("no-kill").is_some_and(|word| !matches!(word, "off" | "no"));
+    job.no_kill = options
+        .get("no-kill")
+        .is_some_and(|word| !matches!(word, "off" | "no"));
     job.requeue = match (options.has("requeue"), options.has("no-requeue")) {
         (false, false) => None,
         (true, true) => Some(!options.beats("no-requeue", "requeue")),
@@ -189,11 +303,19 @@ fn set_flags(options: &Options, job: &mut JobDescription) -> Result<(), Refusal>
     Ok(())
 }
 
-fn set_identity(options: &Options, caller: &Caller<'_>, job: &mut JobDescription) -> Result<(), Refusal> {
+fn set_identity(
+    options: &Options,
+    caller: &Caller<'_>,
+    job: &mut JobDescription,
+) -> Result<(), Refusal> {
     for name in ["uid", "gid"] {
-        let Some(text) = options.get(name) else { continue };
+        let Some(text) = options.get(name) else {
+            continue;
+        };
         if caller.uid != 0 {
-            return Err(Refusal::option(format!("--{name} only permitted by root user")));
+            return Err(Refusal::option(format!(
+                "--{name} only permitted by root user"
+            )));
         }
         let bad = || Refusal::option(format!("Invalid --{name} specification"));
         if name == "uid" {
@@ -207,17 +329,35 @@ fn set_identity(options: &Options, caller: &Caller<'_>, job: &mut JobDescription
         } else {
             job.gid = match text.parse::<u32>() {
                 Ok(gid) => gid,
-                Err(_) => nix::unistd::Group::from_name(text).ok().flatten().ok_or_else(bad)?.gid.as_raw(),
+                Err(_) => nix::unistd::Group::from_name(text)
+                    .ok()
+                    .flatten()
+                    .ok_or_else(bad)?
+                    .gid
+                    .as_raw(),
             };
         }
     }
     Ok(())
 }
 
-fn propagated_limits(options: &Options, caller: &Caller<'_>) -> Result<BTreeMap<String, u64>, Refusal> {
-    let names = super::rlimits::selected(options.get("propagate").unwrap_or(""))
-        .ok_or_else(|| Refusal::option(format!("Invalid --propagate specification {:?}", options.get("propagate"))))?;
-    Ok(caller.rlimits.iter().filter(|(name, _)| names.contains(&name.as_str())).map(|(n, v)| (n.clone(), *v)).collect())
+fn propagated_limits(
+    options: &Options,
+    caller: &Caller<'_>,
+) -> Result<BTreeMap<String, u64>, Refusal> {
+    let names =
+        super::rlimits::selected(options.get("propagate").unwrap_or("")).ok_or_else(|| {
+            Refusal::option(format!(
+                "Invalid --propagate specification {:?}",
+                options.get("propagate")
+            ))
+        })?;
+    Ok(caller
+        .rlimits
+        .iter()
+        .filter(|(name, _)| names.contains(&name.as_str()))
+        .map(|(n, v)| (n.clone(), *v))
+        .collect())
 }
 
 /// Options without a field, by name.
@@ -267,7 +407,11 @@ pub fn batch_environment(
 }
 
 /// Variables that repeat what was asked for, and where it was asked.
-pub fn request_variables(options: &Options, caller: &Caller<'_>, job: &JobDescription) -> BTreeMap<String, String> {
+pub fn request_variables(
+    options: &Options,
+    caller: &Caller<'_>,
+    job: &JobDescription,
+) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     let mut set = |name: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -275,9 +419,13 @@ pub fn request_variables(options: &Options, caller: &Caller<'_>, job: &JobDescri
         }
     };
     let count = |count: Option<u32>| count.map(|count| count.to_string());
-    set("SUBMIT_DIR", Some(caller.directory.to_string_lossy().into_owned()));
+    set(
+        "SUBMIT_DIR",
+        Some(caller.directory.to_string_lossy().into_owned()),
+    );
     set("SUBMIT_HOST", Some(caller.host.to_string()));
-    set("UMASK", Some(format!("{:04o}", job.umask)));
+    let for_tasks = options.command != Command::Salloc;
+    set("UMASK", for_tasks.then(|| format!("{:04o}", job.umask)));
     set("NTASKS", count(job.ntasks));
     set("NPROCS", count(job.ntasks));
     set("CPUS_PER_TASK", count(job.cpus_per_task));
@@ -286,10 +434,22 @@ pub fn request_variables(options: &Options, caller: &Caller<'_>, job: &JobDescri
     set("NTASKS_PER_CORE", count(job.ntasks_per_core));
     set("NTASKS_PER_SOCKET", count(job.ntasks_per_socket));
     set("NTASKS_PER_GPU", count(job.ntasks_per_gpu));
-    set("THREADS_PER_CORE", options.get("threads-per-core").map(String::from));
-    set("MEM_PER_NODE", job.mem_per_node.map(|size| size.0.to_string()));
-    set("MEM_PER_CPU", job.mem_per_cpu.map(|size| size.0.to_string()));
-    set("MEM_PER_GPU", job.mem_per_gpu.map(|size| size.0.to_string()));
+    set(
+        "THREADS_PER_CORE",
+        options.get("threads-per-core").map(String::from),
+    );
+    set(
+        "MEM_PER_NODE",
+        job.mem_per_node.map(|size| size.0.to_string()),
+    );
+    set(
+        "MEM_PER_CPU",
+        job.mem_per_cpu.map(|size| size.0.to_string()),
+    );
+    set(
+        "MEM_PER_GPU",
+        job.mem_per_gpu.map(|size| size.0.to_string()),
+    );
     set("DISTRIBUTION", job.distribution.clone());
     set("OVERCOMMIT", job.overcommit.then(|| "1".to_string()));
     for (variable, option) in [
@@ -349,11 +509,30 @@ mod tests {
     #[test]
     fn fields() {
         let line = [
-            "-N2-4", "-n8", "-c2", "--mem=2G", "-t", "1:30:00", "-p", "main,short", "--gres=gpu:h100:2", "-w", "n[1-2]",
-            "--exclusive=user", "--begin=now+1hour", "--nice", "--signal=B:USR1@120", "-D", "work", "--propagate=NOFILE",
+            "-N2-4",
+            "-n8",
+            "-c2",
+            "--mem=2G",
+            "-t",
+            "1:30:00",
+            "-p",
+            "main,short",
+            "--gres=gpu:h100:2",
+            "-w",
+            "n[1-2]",
+            "--exclusive=user",
+            "--begin=now+1hour",
+            "--nice",
+            "--signal=B:USR1@120",
+            "-D",
+            "work",
+            "--propagate=NOFILE",
         ];
         let job = request(Command::Sbatch, &line).expect("valid").job;
-        assert_eq!((job.min_nodes, job.max_nodes, job.ntasks, job.cpus_per_task), (Some(2), Some(4), Some(8), Some(2)));
+        assert_eq!(
+            (job.min_nodes, job.max_nodes, job.ntasks, job.cpus_per_task),
+            (Some(2), Some(4), Some(8), Some(2))
+        );
         assert_eq!(job.mem_per_node, Some(MemoryMib(2048)));
         assert_eq!(job.time_limit, Some(TimeLimit::Minutes(90)));
         assert_eq!(job.partitions, ["main", "short"]);
@@ -361,7 +540,11 @@ mod tests {
         assert_eq!(job.exclusive, Some(Exclusive::User));
         assert_eq!(job.begin_time, Some(UnixSeconds(1_796_013_660 + 3600)));
         assert_eq!(job.nice, 100);
-        assert_eq!(job.warn_signal.map(|signal| (signal.signal, signal.seconds, signal.batch_only)), Some((10, 120, true)));
+        assert_eq!(
+            job.warn_signal
+                .map(|signal| (signal.signal, signal.seconds, signal.batch_only)),
+            Some((10, 120, true))
+        );
         assert_eq!(job.work_dir, "/tmp/work");
         assert_eq!(job.rlimits.len(), 1);
         assert!(job.batch);
@@ -370,7 +553,17 @@ mod tests {
     /// Options without an engine stay on the record.
     #[test]
     fn extras() {
-        let job = request(Command::Sbatch, &["--switches=2@10", "--bb=x", "--contiguous", "--profile=task"]).expect("valid").job;
+        let job = request(
+            Command::Sbatch,
+            &[
+                "--switches=2@10",
+                "--bb=x",
+                "--contiguous",
+                "--profile=task",
+            ],
+        )
+        .expect("valid")
+        .job;
         let names: Vec<&str> = job.extra.keys().map(String::as_str).collect();
         assert_eq!(names, ["bb", "profile", "switches"]);
         assert!(job.contiguous);
@@ -380,12 +573,36 @@ mod tests {
     #[test]
     fn refusals() {
         let rows: [(&[&str], &str, i32); 9] = [
-            (&["-t", "abc"], "sbatch: error: Invalid --time specification", 255),
-            (&["--mem=abc"], "sbatch: error: Invalid --mem specification", 255),
-            (&["--mail-type=nosuch"], "sbatch: error: Invalid --mail-type specification", 255),
-            (&["--signal=NOSUCH"], "sbatch: error: Invalid --signal specification", 255),
-            (&["-N", "abc"], "sbatch: error: \"abc\" is not a valid node count", 255),
-            (&["--uid=root"], "sbatch: error: --uid only permitted by root user", 255),
+            (
+                &["-t", "abc"],
+                "sbatch: error: Invalid --time specification",
+                255,
+            ),
+            (
+                &["--mem=abc"],
+                "sbatch: error: Invalid --mem specification",
+                255,
+            ),
+            (
+                &["--mail-type=nosuch"],
+                "sbatch: error: Invalid --mail-type specification",
+                255,
+            ),
+            (
+                &["--signal=NOSUCH"],
+                "sbatch: error: Invalid --signal specification",
+                255,
+            ),
+            (
+                &["-N", "abc"],
+                "sbatch: error: \"abc\" is not a valid node count",
+                255,
+            ),
+            (
+                &["--uid=root"],
+                "sbatch: error: --uid only permitted by root user",
+                255,
+            ),
             (
                 &["--begin=abc"],
                 "Invalid time specification (pos=0): abc\nsbatch: error: Invalid --begin specification",
@@ -396,7 +613,11 @@ mod tests {
                 "sbatch: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.",
                 1,
             ),
-            (&["-n", "0"], "sbatch: error: Invalid numeric value \"0\" for --ntasks.", 1),
+            (
+                &["-n", "0"],
+                "sbatch: error: Invalid numeric value \"0\" for --ntasks.",
+                1,
+            ),
         ];
         for (line, text, code) in rows {
             assert_eq!(refused(line), (text.to_string(), code), "{line:?}");
@@ -407,7 +628,13 @@ mod tests {
     #[test]
     fn fewer_tasks_than_nodes() {
         let request = request(Command::Srun, &["-N4", "-n2"]).expect("valid");
-        assert_eq!((request.job.min_nodes, request.job.max_nodes), (Some(2), Some(2)));
-        assert_eq!(request.warnings, ["can't run 2 processes on 4 nodes, setting nnodes to 2"]);
+        assert_eq!(
+            (request.job.min_nodes, request.job.max_nodes),
+            (Some(2), Some(2))
+        );
+        assert_eq!(
+            request.warnings,
+            ["can't run 2 processes on 4 nodes, setting nnodes to 2"]
+        );
     }
 }

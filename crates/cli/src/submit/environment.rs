@@ -20,7 +20,11 @@ impl Export {
     /// Reads `ALL`, `NONE`, `NIL`, `ALL,A=1,B`, `A,B='x,y'`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let mut export = Self { all: false, nil: false, names: Vec::new() };
+        let mut export = Self {
+            all: false,
+            nil: false,
+            names: Vec::new(),
+        };
         if text.eq_ignore_ascii_case("NONE") {
             return export;
         }
@@ -32,7 +36,9 @@ impl Export {
             if item.eq_ignore_ascii_case("ALL") {
                 export.all = true;
             } else if let Some((name, value)) = item.split_once('=') {
-                export.names.push((name.to_string(), Some(value.to_string())));
+                export
+                    .names
+                    .push((name.to_string(), Some(value.to_string())));
             } else if !item.is_empty() {
                 export.names.push((item, None));
             }
@@ -48,7 +54,9 @@ impl Export {
         }
         let mut passed: BTreeMap<String, String> = environment
             .iter()
-            .filter(|(name, _)| self.all || name.starts_with("SLURM_") || name.starts_with("SPANK_"))
+            .filter(|(name, _)| {
+                self.all || name.starts_with("SLURM_") || name.starts_with("SPANK_")
+            })
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         for (name, value) in &self.names {
@@ -93,7 +101,10 @@ pub fn parse_export_file(content: &[u8]) -> BTreeMap<String, String> {
         .split(|byte| *byte == 0)
         .filter_map(|entry| {
             let entry = String::from_utf8_lossy(entry);
-            entry.trim_start_matches('\n').split_once('=').map(|(name, value)| (name.to_string(), value.to_string()))
+            entry
+                .trim_start_matches('\n')
+                .split_once('=')
+                .map(|(name, value)| (name.to_string(), value.to_string()))
         })
         .filter(|(name, _)| !name.is_empty())
         .collect()
@@ -102,7 +113,10 @@ pub fn parse_export_file(content: &[u8]) -> BTreeMap<String, String> {
 /// `NAME=value` strings in order of the names, as records carry them.
 #[must_use]
 pub fn to_strings(environment: &BTreeMap<String, String>) -> Vec<String> {
-    environment.iter().map(|(name, value)| format!("{name}={value}")).collect()
+    environment
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect()
 }
 
 /// Variables of an allocation that must not leak into another job, even with `--export=ALL`: sbatch inside a job.
@@ -152,10 +166,14 @@ mod tests {
     use super::*;
 
     fn environment() -> BTreeMap<String, String> {
-        [("HOME", "/home/alice"), ("PATH", "/bin"), ("SLURM_CONF", "/etc/slurm.conf")]
-            .into_iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
-            .collect()
+        [
+            ("HOME", "/home/alice"),
+            ("PATH", "/bin"),
+            ("SLURM_CONF", "/etc/slurm.conf"),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect()
     }
 
     fn passed(text: &str) -> String {
@@ -165,13 +183,25 @@ mod tests {
     /// Every form of sbatch(1) --export.
     #[test]
     fn export_forms() {
-        assert_eq!(passed("ALL"), "HOME=/home/alice PATH=/bin SLURM_CONF=/etc/slurm.conf");
+        assert_eq!(
+            passed("ALL"),
+            "HOME=/home/alice PATH=/bin SLURM_CONF=/etc/slurm.conf"
+        );
         assert_eq!(passed("NONE"), "SLURM_CONF=/etc/slurm.conf");
         assert_eq!(passed("NIL"), "");
-        assert_eq!(passed("PATH,X=1"), "PATH=/bin SLURM_CONF=/etc/slurm.conf X=1");
-        assert_eq!(passed("ALL,HOME=/x"), "HOME=/x PATH=/bin SLURM_CONF=/etc/slurm.conf");
+        assert_eq!(
+            passed("PATH,X=1"),
+            "PATH=/bin SLURM_CONF=/etc/slurm.conf X=1"
+        );
+        assert_eq!(
+            passed("ALL,HOME=/x"),
+            "HOME=/x PATH=/bin SLURM_CONF=/etc/slurm.conf"
+        );
         assert_eq!(passed("NOSUCH"), "SLURM_CONF=/etc/slurm.conf");
-        assert_eq!(passed("A='x,y',B=2"), "A=x,y B=2 SLURM_CONF=/etc/slurm.conf");
+        assert_eq!(
+            passed("A='x,y',B=2"),
+            "A=x,y B=2 SLURM_CONF=/etc/slurm.conf"
+        );
     }
 
     /// Values may hold newlines and equal signs.
@@ -185,6 +215,8 @@ mod tests {
     #[test]
     fn allocation_variables() {
         assert!(belongs_to_allocation("SLURM_JOB_ID") && belongs_to_allocation("SLURM_NTASKS"));
-        assert!(!belongs_to_allocation("SLURM_CONF") && !belongs_to_allocation("SLURM_TIME_FORMAT"));
+        assert!(
+            !belongs_to_allocation("SLURM_CONF") && !belongs_to_allocation("SLURM_TIME_FORMAT")
+        );
     }
 }

@@ -30,7 +30,12 @@ impl Refusal {
     /// A bad option value: exit status 255.
     #[must_use]
     pub fn option(message: impl Into<String>) -> Self {
-        Self { plain: Vec::new(), errors: vec![message.into()], fatal: None, exit_code: 255 }
+        Self {
+            plain: Vec::new(),
+            errors: vec![message.into()],
+            fatal: None,
+            exit_code: 255,
+        }
     }
 
     /// The usual text for a bad value of `--name`.
@@ -42,21 +47,39 @@ impl Refusal {
     /// An error with exit status 1.
     #[must_use]
     pub fn error(message: impl Into<String>) -> Self {
-        Self { plain: Vec::new(), errors: vec![message.into()], fatal: None, exit_code: 1 }
+        Self {
+            plain: Vec::new(),
+            errors: vec![message.into()],
+            fatal: None,
+            exit_code: 1,
+        }
     }
 
     /// A fatal error with exit status 1.
     #[must_use]
     pub fn fatal(message: impl Into<String>) -> Self {
-        Self { plain: Vec::new(), errors: Vec::new(), fatal: Some(message.into()), exit_code: 1 }
+        Self {
+            plain: Vec::new(),
+            errors: Vec::new(),
+            fatal: Some(message.into()),
+            exit_code: 1,
+        }
     }
 
     /// The lines to print for `command`.
     #[must_use]
     pub fn lines(&self, command: &str) -> Vec<String> {
         let mut lines = self.plain.clone();
-        lines.extend(self.errors.iter().map(|text| format!("{command}: error: {text}")));
-        lines.extend(self.fatal.iter().map(|text| format!("{command}: fatal: {text}")));
+        lines.extend(
+            self.errors
+                .iter()
+                .map(|text| format!("{command}: error: {text}")),
+        );
+        lines.extend(
+            self.fatal
+                .iter()
+                .map(|text| format!("{command}: fatal: {text}")),
+        );
         lines
     }
 }

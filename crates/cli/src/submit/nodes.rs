@@ -21,7 +21,10 @@ pub struct NodeCount {
 pub fn parse_node_count(text: &str) -> Result<NodeCount, Refusal> {
     let bad = || Refusal::option(format!("\"{text}\" is not a valid node count"));
     let (min, max) = match text.split_once('-') {
-        Some((min, max)) => (count(min).ok_or_else(bad)?, Some(count(max).ok_or_else(bad)?)),
+        Some((min, max)) => (
+            count(min).ok_or_else(bad)?,
+            Some(count(max).ok_or_else(bad)?),
+        ),
         None => (count(text).ok_or_else(bad)?, None),
     };
     if max.is_some_and(|max| max < min) {
@@ -55,16 +58,23 @@ pub fn node_list(option: &str, value: &str, directory: &Path) -> Result<String, 
 /// The hostlist in a file: names separated by white space or commas.
 pub fn node_file(path: &str, directory: &Path) -> Result<String, Refusal> {
     let path = directory.join(path);
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| Refusal::option(format!("Unable to open file {}: {error}", path.display())))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        Refusal::option(format!("Unable to open file {}: {error}", path.display()))
+    })?;
     let mut names = Vec::new();
-    for line in text.lines().map(|line| line.split('#').next().unwrap_or_default()) {
+    for line in text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default())
+    {
         for word in line.split_whitespace() {
             names.extend(parse_hostlist(word).map_err(|error| Refusal::option(error.to_string()))?);
         }
     }
     if names.is_empty() {
-        return Err(Refusal::option(format!("no node names in {}", path.display())));
+        return Err(Refusal::option(format!(
+            "no node names in {}",
+            path.display()
+        )));
     }
     Ok(collapse_hostlist(&names))
 }
@@ -77,11 +87,28 @@ mod tests {
     #[test]
     fn counts() {
         assert_eq!(parse_node_count("4"), Ok(NodeCount { min: 4, max: None }));
-        assert_eq!(parse_node_count("2-4"), Ok(NodeCount { min: 2, max: Some(4) }));
-        assert_eq!(parse_node_count("1k"), Ok(NodeCount { min: 1024, max: None }));
+        assert_eq!(
+            parse_node_count("2-4"),
+            Ok(NodeCount {
+                min: 2,
+                max: Some(4)
+            })
+        );
+        assert_eq!(
+            parse_node_count("1k"),
+            Ok(NodeCount {
+                min: 1024,
+                max: None
+            })
+        );
         for text in ["abc", "", "4-2", "-1", "1-", "9999999k"] {
             let refusal = parse_node_count(text).expect_err("must fail");
-            assert_eq!(refusal.lines("sbatch"), [format!("sbatch: error: \"{text}\" is not a valid node count")]);
+            assert_eq!(
+                refusal.lines("sbatch"),
+                [format!(
+                    "sbatch: error: \"{text}\" is not a valid node count"
+                )]
+            );
             assert_eq!(refusal.exit_code, 255);
         }
     }
@@ -91,8 +118,14 @@ mod tests {
     fn files() {
         let folder = tempfile::tempdir().expect("folder");
         std::fs::write(folder.path().join("nodes"), "n1 n2\nn[3-4] # rest\n").expect("write");
-        assert_eq!(node_list("nodelist", "./nodes", folder.path()), Ok("n[1-4]".to_string()));
-        assert_eq!(node_list("nodelist", "n[1-2]", folder.path()), Ok("n[1-2]".to_string()));
+        assert_eq!(
+            node_list("nodelist", "./nodes", folder.path()),
+            Ok("n[1-4]".to_string())
+        );
+        assert_eq!(
+            node_list("nodelist", "n[1-2]", folder.path()),
+            Ok("n[1-2]".to_string())
+        );
         assert!(node_list("nodelist", "n[1", folder.path()).is_err());
     }
 }

@@ -33,32 +33,52 @@ impl Options {
         variable: impl Fn(&str) -> Option<String>,
         command_line: &Parsed,
     ) -> Self {
-        let mut entries: Vec<(Layer, Given)> =
-            script.given.iter().map(|given| (Layer::Script, given.clone())).collect();
+        let mut entries: Vec<(Layer, Given)> = script
+            .given
+            .iter()
+            .map(|given| (Layer::Script, given.clone()))
+            .collect();
         for flag in flags_of(command) {
             for name in flag.variables(command) {
-                let Some(value) = variable(&name) else { continue };
+                let Some(value) = variable(&name) else {
+                    continue;
+                };
                 let value = match flag.argument {
                     Argument::No => None,
                     Argument::Required(_) if value.is_empty() => continue,
                     Argument::Optional(_) if value.is_empty() => None,
                     _ => Some(value),
                 };
-                entries.push((Layer::Environment, Given { name: flag.name, value }));
+                entries.push((
+                    Layer::Environment,
+                    Given {
+                        name: flag.name,
+                        value,
+                    },
+                ));
             }
         }
-        entries.extend(command_line.given.iter().map(|given| (Layer::CommandLine, given.clone())));
+        entries.extend(
+            command_line
+                .given
+                .iter()
+                .map(|given| (Layer::CommandLine, given.clone())),
+        );
         Self { command, entries }
     }
 
     fn entry(&self, name: &str) -> Option<&(Layer, Given)> {
-        self.entries.iter().rev().find(|(_, given)| given.name == name)
+        self.entries
+            .iter()
+            .rev()
+            .find(|(_, given)| given.name == name)
     }
 
     /// Value of an option; `Some("")` when it was given without one.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.entry(name).map(|(_, given)| given.value.as_deref().unwrap_or(""))
+        self.entry(name)
+            .map(|(_, given)| given.value.as_deref().unwrap_or(""))
     }
 
     /// True when the option was given anywhere.
@@ -76,7 +96,10 @@ impl Options {
     /// How often the option was given.
     #[must_use]
     pub fn count(&self, name: &str) -> usize {
-        self.entries.iter().filter(|(_, given)| given.name == name).count()
+        self.entries
+            .iter()
+            .filter(|(_, given)| given.name == name)
+            .count()
     }
 
     /// True when `first` is given in the same layer as `second`, or a stronger one.
@@ -91,7 +114,8 @@ impl Options {
     /// Names and values in force, by name, as `-v` lists them; `set` for options without a value.
     #[must_use]
     pub fn listing(&self) -> Vec<(String, String)> {
-        let mut names: Vec<&'static str> = self.entries.iter().map(|(_, given)| given.name).collect();
+        let mut names: Vec<&'static str> =
+            self.entries.iter().map(|(_, given)| given.name).collect();
         names.sort_unstable();
         names.dedup();
         names
@@ -99,7 +123,11 @@ impl Options {
             .map(|name| {
                 let value = match name {
                     "verbose" => self.count("verbose").to_string(),
-                    _ => self.get(name).filter(|value| !value.is_empty()).unwrap_or("set").to_string(),
+                    _ => self
+                        .get(name)
+                        .filter(|value| !value.is_empty())
+                        .unwrap_or("set")
+                        .to_string(),
                 };
                 (name.to_string(), value)
             })
@@ -113,7 +141,14 @@ mod tests {
     use crate::flags::getopt::parse;
 
     fn parsed(line: &str) -> Parsed {
-        parse(Command::Sbatch, &line.split_whitespace().map(String::from).collect::<Vec<_>>()).expect("valid")
+        parse(
+            Command::Sbatch,
+            &line
+                .split_whitespace()
+                .map(String::from)
+                .collect::<Vec<_>>(),
+        )
+        .expect("valid")
     }
 
     /// Command line beats environment beats script, as sbatch(1) says.
@@ -123,7 +158,12 @@ mod tests {
             "SBATCH_PARTITION" | "SBATCH_ACCOUNT" => Some("from-env".to_string()),
             _ => None,
         };
-        let options = Options::new(Command::Sbatch, &parsed("-p script -A script -q script"), variable, &parsed("-p line"));
+        let options = Options::new(
+            Command::Sbatch,
+            &parsed("-p script -A script -q script"),
+            variable,
+            &parsed("-p line"),
+        );
         assert_eq!(options.get("partition"), Some("line"));
         assert_eq!(options.get("account"), Some("from-env"));
         assert_eq!(options.get("qos"), Some("script"));
@@ -134,11 +174,25 @@ mod tests {
     /// As `sbatch -v -H --mem=10 -o /dev/null --wrap true` lists them.
     #[test]
     fn listing() {
-        let options = Options::new(Command::Sbatch, &Parsed::default(), |_| None, &parsed("-v -H --mem=10 -o /dev/null"));
-        let shown: Vec<String> = options.listing().iter().map(|(name, value)| format!("{name:<20}: {value}")).collect();
+        let options = Options::new(
+            Command::Sbatch,
+            &Parsed::default(),
+            |_| None,
+            &parsed("-v -H --mem=10 -o /dev/null"),
+        );
+        let shown: Vec<String> = options
+            .listing()
+            .iter()
+            .map(|(name, value)| format!("{name:<20}: {value}"))
+            .collect();
         assert_eq!(
             shown,
-            ["hold                : set", "mem                 : 10", "output              : /dev/null", "verbose             : 1"]
+            [
+                "hold                : set",
+                "mem                 : 10",
+                "output              : /dev/null",
+                "verbose             : 1"
+            ]
         );
     }
 }

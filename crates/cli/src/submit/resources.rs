@@ -31,8 +31,13 @@ pub fn positive(options: &Options, name: &str) -> Result<Option<u32>, Refusal> {
 
 /// A count that may be 0.
 pub fn number(options: &Options, name: &str) -> Result<Option<u32>, Refusal> {
-    let Some(text) = options.get(name) else { return Ok(None) };
-    text.trim().parse().map(Some).map_err(|_| bad_number(name, text))
+    let Some(text) = options.get(name) else {
+        return Ok(None);
+    };
+    text.trim()
+        .parse()
+        .map(Some)
+        .map_err(|_| bad_number(name, text))
 }
 
 fn bad_number(name: &str, text: &str) -> Refusal {
@@ -41,13 +46,19 @@ fn bad_number(name: &str, text: &str) -> Refusal {
 
 /// A memory size.
 pub fn memory(options: &Options, name: &str) -> Result<Option<MemoryMib>, Refusal> {
-    let Some(text) = options.get(name) else { return Ok(None) };
-    parse_memory(text).map(Some).map_err(|_| Refusal::invalid(name))
+    let Some(text) = options.get(name) else {
+        return Ok(None);
+    };
+    parse_memory(text)
+        .map(Some)
+        .map_err(|_| Refusal::invalid(name))
 }
 
 /// A time limit; 0 means none.
 pub fn time_limit(options: &Options, name: &str) -> Result<Option<TimeLimit>, Refusal> {
-    let Some(text) = options.get(name) else { return Ok(None) };
+    let Some(text) = options.get(name) else {
+        return Ok(None);
+    };
     match text.parse().map_err(|_| Refusal::invalid(name))? {
         TimeLimit::Minutes(0) => Ok(Some(TimeLimit::Unlimited)),
         limit => Ok(Some(limit)),
@@ -56,19 +67,26 @@ pub fn time_limit(options: &Options, name: &str) -> Result<Option<TimeLimit>, Re
 
 /// A GPU request such as `h100:2`.
 pub fn gpus(options: &Options, name: &str) -> Result<Vec<GresRequest>, Refusal> {
-    let Some(text) = options.get(name) else { return Ok(Vec::new()) };
+    let Some(text) = options.get(name) else {
+        return Ok(Vec::new());
+    };
     parse_gpus(text).map_err(|_| Refusal::invalid(name))
 }
 
 /// The requests of `--gres`.
 pub fn gres(options: &Options) -> Result<Vec<GresRequest>, Refusal> {
-    let Some(text) = options.get("gres") else { return Ok(Vec::new()) };
-    parse_gres_list(text).map_err(|_| Refusal::error("Invalid generic resource (gres) specification"))
+    let Some(text) = options.get("gres") else {
+        return Ok(Vec::new());
+    };
+    parse_gres_list(text)
+        .map_err(|_| Refusal::error("Invalid generic resource (gres) specification"))
 }
 
 /// `--exclusive[=what]` of an allocation.
 pub fn exclusive(options: &Options) -> Result<Option<Exclusive>, Refusal> {
-    let Some(text) = options.get("exclusive") else { return Ok(None) };
+    let Some(text) = options.get("exclusive") else {
+        return Ok(None);
+    };
     Ok(Some(match text.to_ascii_lowercase().as_str() {
         "" | "node" | "exclusive" | "allocation" | "yes" | "1" => Exclusive::Node,
         "user" => Exclusive::User,
@@ -80,8 +98,14 @@ pub fn exclusive(options: &Options) -> Result<Option<Exclusive>, Refusal> {
 
 /// `--open-mode`.
 pub fn open_mode(options: &Options) -> Result<Option<OpenMode>, Refusal> {
-    let Some(text) = options.get("open-mode") else { return Ok(None) };
-    match text.chars().next().map(|letter| letter.to_ascii_lowercase()) {
+    let Some(text) = options.get("open-mode") else {
+        return Ok(None);
+    };
+    match text
+        .chars()
+        .next()
+        .map(|letter| letter.to_ascii_lowercase())
+    {
         Some('a') => Ok(Some(OpenMode::Append)),
         Some('t') => Ok(Some(OpenMode::Truncate)),
         _ => Err(Refusal::invalid("open-mode")),
@@ -90,7 +114,9 @@ pub fn open_mode(options: &Options) -> Result<Option<OpenMode>, Refusal> {
 
 /// `--signal`; `B:` is for batch scripts only.
 pub fn warn_signal(options: &Options) -> Result<Option<WarnSignal>, Refusal> {
-    let Some(text) = options.get("signal") else { return Ok(None) };
+    let Some(text) = options.get("signal") else {
+        return Ok(None);
+    };
     let spec: SignalSpec = text.parse().map_err(|_| Refusal::invalid("signal"))?;
     Ok(Some(WarnSignal {
         signal: spec.signal.number(),
@@ -119,7 +145,10 @@ pub fn priority(options: &Options) -> Result<Option<u32>, Refusal> {
     match options.get("priority") {
         None => Ok(None),
         Some(text) if text.eq_ignore_ascii_case("TOP") => Ok(Some(PRIORITY_TOP)),
-        Some(text) => text.parse().map(Some).map_err(|_| Refusal::invalid("priority")),
+        Some(text) => text
+            .parse()
+            .map(Some)
+            .map_err(|_| Refusal::invalid("priority")),
     }
 }
 
@@ -140,26 +169,54 @@ pub fn mail_type(options: &Options) -> Result<Option<String>, Refusal> {
         "TIME_LIMIT_50",
         "ARRAY_TASKS",
     ];
-    let Some(text) = options.get("mail-type") else { return Ok(None) };
-    let known = |event: &str| EVENTS.iter().any(|name| name.eq_ignore_ascii_case(event.trim()));
-    if text.split(',').all(known) { Ok(Some(text.to_string())) } else { Err(Refusal::invalid("mail-type")) }
+    let Some(text) = options.get("mail-type") else {
+        return Ok(None);
+    };
+    let known = |event: &str| {
+        EVENTS
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(event.trim()))
+    };
+    if text.split(',').all(known) {
+        Ok(Some(text.to_string()))
+    } else {
+        Err(Refusal::invalid("mail-type"))
+    }
 }
 
 /// `--distribution`, checked in its first part and kept as typed.
 pub fn distribution(options: &Options) -> Result<Option<String>, Refusal> {
-    let Some(text) = options.get("distribution") else { return Ok(None) };
-    let first = text.split([':', ',']).next().unwrap_or_default().to_ascii_lowercase();
+    let Some(text) = options.get("distribution") else {
+        return Ok(None);
+    };
+    let first = text
+        .split([':', ','])
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     let plane = first.strip_prefix("plane").is_some_and(|size| {
-        size.is_empty() || size.strip_prefix('=').is_some_and(|size| size.parse::<u32>().is_ok_and(|size| size > 0))
+        size.is_empty()
+            || size
+                .strip_prefix('=')
+                .is_some_and(|size| size.parse::<u32>().is_ok_and(|size| size > 0))
     });
-    let known = matches!(first.as_str(), "*" | "" | "block" | "cyclic" | "fcyclic" | "arbitrary" | "pack" | "nopack");
-    if plane || known { Ok(Some(text.to_string())) } else { Err(Refusal::invalid("distribution")) }
+    let known = matches!(
+        first.as_str(),
+        "*" | "" | "block" | "cyclic" | "fcyclic" | "arbitrary" | "pack" | "nopack"
+    );
+    if plane || known {
+        Ok(Some(text.to_string()))
+    } else {
+        Err(Refusal::invalid("distribution"))
+    }
 }
 
 /// `-B S[:C[:T]]` as three counts; `*` leaves one open.
 pub fn extra_node_info(options: &Options) -> Result<[Option<u32>; 3], Refusal> {
     let mut counts = [None; 3];
-    let Some(text) = options.get("extra-node-info") else { return Ok(counts) };
+    let Some(text) = options.get("extra-node-info") else {
+        return Ok(counts);
+    };
     let bad = || Refusal::invalid("extra-node-info");
     for (place, part) in text.split(':').enumerate() {
         let slot = counts.get_mut(place).ok_or_else(bad)?;
@@ -174,14 +231,20 @@ pub fn extra_node_info(options: &Options) -> Result<[Option<u32>; 3], Refusal> {
 pub fn set_memory(options: &Options, job: &mut JobDescription) -> Result<(), Refusal> {
     const NAMES: [&str; 3] = ["mem", "mem-per-cpu", "mem-per-gpu"];
     let strongest = NAMES.iter().filter_map(|name| options.layer(name)).max();
-    let chosen: Vec<&str> =
-        NAMES.into_iter().filter(|name| strongest.is_some() && options.layer(name) == strongest).collect();
+    let chosen: Vec<&str> = NAMES
+        .into_iter()
+        .filter(|name| strongest.is_some() && options.layer(name) == strongest)
+        .collect();
     match chosen.as_slice() {
         [] => {}
         ["mem"] => job.mem_per_node = memory(options, "mem")?,
         ["mem-per-cpu"] => job.mem_per_cpu = memory(options, "mem-per-cpu")?,
         ["mem-per-gpu"] => job.mem_per_gpu = memory(options, "mem-per-gpu")?,
-        _ => return Err(Refusal::fatal("--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.")),
+        _ => {
+            return Err(Refusal::fatal(
+                "--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.",
+            ));
+        }
     }
     Ok(())
 }
@@ -207,7 +270,10 @@ pub fn set_counts(options: &Options, job: &mut JobDescription) -> Result<Option<
     job.sockets_per_node = positive(options, "sockets-per-node")?.or(sockets);
     job.cores_per_socket = positive(options, "cores-per-socket")?.or(cores);
     job.threads_per_core = job.threads_per_core.or(threads);
-    if options.get("hint").is_some_and(|hint| hint.eq_ignore_ascii_case("nomultithread")) {
+    if options
+        .get("hint")
+        .is_some_and(|hint| hint.eq_ignore_ascii_case("nomultithread"))
+    {
         job.threads_per_core = job.threads_per_core.or(Some(1));
     }
     Ok(shrink_nodes(options, job))
@@ -224,7 +290,8 @@ fn shrink_nodes(options: &Options, job: &mut JobDescription) -> Option<String> {
         job.max_nodes = Some(tasks);
     }
     let typed = options.layer("nodes") == Some(super::options::Layer::CommandLine);
-    typed.then(|| format!("can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}"))
+    typed
+        .then(|| format!("can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}"))
 }
 
 /// GRES of all kinds.
@@ -235,10 +302,14 @@ pub fn set_gres(options: &Options, job: &mut JobDescription) -> Result<(), Refus
     job.gres_per_socket = gpus(options, "gpus-per-socket")?;
     job.gres_per_task = gpus(options, "gpus-per-task")?;
     if !job.gres_per_socket.is_empty() && job.sockets_per_node.is_none() {
-        return Err(Refusal::error("--gpus-per-socket must be specified with --sockets-per-node"));
+        return Err(Refusal::error(
+            "--gpus-per-socket must be specified with --sockets-per-node",
+        ));
     }
     if job.cpus_per_gpu.is_some() && job.cpus_per_task.is_some() {
-        return Err(Refusal::error("--cpus-per-gpu and --cpus-per-task are mutually exclusive"));
+        return Err(Refusal::error(
+            "--cpus-per-gpu and --cpus-per-task are mutually exclusive",
+        ));
     }
     Ok(())
 }

@@ -27,7 +27,14 @@ pub fn current() -> BTreeMap<String, u64> {
         .iter()
         .filter_map(|(name, resource)| {
             let (soft, _) = getrlimit(*resource).ok()?;
-            Some(((*name).to_string(), if soft == RLIM_INFINITY { u64::MAX } else { soft }))
+            Some((
+                (*name).to_string(),
+                if soft == RLIM_INFINITY {
+                    u64::MAX
+                } else {
+                    soft
+                },
+            ))
         })
         .collect()
 }
@@ -45,7 +52,10 @@ pub fn selected(list: &str) -> Option<Vec<&'static str>> {
         .map(|item| {
             let item = item.trim().to_ascii_uppercase();
             let item = item.strip_prefix("RLIMIT_").unwrap_or(&item).to_string();
-            LIMITS.iter().map(|(name, _)| *name).find(|name| **name == item)
+            LIMITS
+                .iter()
+                .map(|(name, _)| *name)
+                .find(|name| **name == item)
         })
         .collect()
 }
@@ -57,7 +67,9 @@ pub fn umask() -> u32 {
     std::fs::read_to_string("/proc/self/status")
         .ok()
         .and_then(|status| {
-            let line = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("Umask:"))?;
             u32::from_str_radix(line.trim(), 8).ok()
         })
         .unwrap_or(0o022)

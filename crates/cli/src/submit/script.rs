@@ -28,30 +28,51 @@ pub struct BatchScript {
 #[must_use]
 pub fn wrapped(command: &str) -> BatchScript {
     BatchScript {
-        text: format!("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n").into_bytes(),
+        text: format!("#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{command}\n")
+            .into_bytes(),
         path: None,
         default_name: "wrap".to_string(),
     }
 }
 
 /// Reads the script named by the first operand, or standard input.
-pub fn read_script(operand: Option<&str>, directory: &Path, search_path: &str) -> Result<BatchScript, Refusal> {
+pub fn read_script(
+    operand: Option<&str>,
+    directory: &Path,
+    search_path: &str,
+) -> Result<BatchScript, Refusal> {
     let Some(operand) = operand else {
         let mut text = Vec::new();
         std::io::stdin()
             .take(SCRIPT_BYTES_MAX)
             .read_to_end(&mut text)
-            .map_err(|error| Refusal::error(format!("Unable to read script from standard input: {error}")))?;
-        return Ok(BatchScript { text, path: None, default_name: "sbatch".to_string() });
+            .map_err(|error| {
+                Refusal::error(format!(
+                    "Unable to read script from standard input: {error}"
+                ))
+            })?;
+        return Ok(BatchScript {
+            text,
+            path: None,
+            default_name: "sbatch".to_string(),
+        });
     };
     let unable = || Refusal::error(format!("Unable to open file {operand}"));
     let path = find_script(operand, directory, search_path).ok_or_else(unable)?;
     let file = std::fs::File::open(&path).map_err(|_| unable())?;
     let mut text = Vec::new();
-    file.take(SCRIPT_BYTES_MAX).read_to_end(&mut text).map_err(|_| unable())?;
-    let default_name =
-        path.file_name().map_or_else(|| operand.to_string(), |name| name.to_string_lossy().into_owned());
-    Ok(BatchScript { text, path: Some(path.to_string_lossy().into_owned()), default_name })
+    file.take(SCRIPT_BYTES_MAX)
+        .read_to_end(&mut text)
+        .map_err(|_| unable())?;
+    let default_name = path.file_name().map_or_else(
+        || operand.to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    Ok(BatchScript {
+        text,
+        path: Some(path.to_string_lossy().into_owned()),
+        default_name,
+    })
 }
 
 /// A name with a slash is a path; others are looked for here, then in PATH (executable files only).
@@ -60,11 +81,15 @@ fn find_script(operand: &str, directory: &Path, search_path: &str) -> Option<Pat
     if operand.contains('/') || here.is_file() {
         return here.exists().then_some(here);
     }
-    search_path.split(':').filter(|folder| !folder.is_empty()).map(|folder| Path::new(folder).join(operand)).find(
-        |candidate| {
-            candidate.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-        },
-    )
+    search_path
+        .split(':')
+        .filter(|folder| !folder.is_empty())
+        .map(|folder| Path::new(folder).join(operand))
+        .find(|candidate| {
+            candidate
+                .metadata()
+                .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+        })
 }
 
 /// Refuses what is no batch script.
@@ -89,7 +114,10 @@ pub fn check_script(text: &[u8]) -> Result<(), Refusal> {
         ]));
     }
     if text.contains(&0) {
-        return Err(lines(&["The Slurm controller does not allow scripts that", "contain a NULL character '\\0'."]));
+        return Err(lines(&[
+            "The Slurm controller does not allow scripts that",
+            "contain a NULL character '\\0'.",
+        ]));
     }
     if text.windows(2).any(|pair| pair == b"\r\n") {
         return Err(lines(&[
@@ -119,7 +147,10 @@ pub fn directives(text: &[u8]) -> Result<Parsed, DirectiveError> {
                 continue;
             }
             let words = split_words(rest);
-            if words.first().is_some_and(|word| word == "hetjob" || word == "packjob") {
+            if words
+                .first()
+                .is_some_and(|word| word == "hetjob" || word == "packjob")
+            {
                 return Err(DirectiveError::HetJob);
             }
             arguments.extend(words);
@@ -128,8 +159,8 @@ pub fn directives(text: &[u8]) -> Result<Parsed, DirectiveError> {
         }
     }
     // Each line stands for itself in Slurm as well; operands in them mean nothing.
-    let mut parsed =
-        parse_with(&flags_of(Command::Sbatch), Order::Anywhere, &arguments).map_err(DirectiveError::Usage)?;
+    let mut parsed = parse_with(&flags_of(Command::Sbatch), Order::Anywhere, &arguments)
+        .map_err(DirectiveError::Usage)?;
     parsed.operands.clear();
     Ok(parsed)
 }
@@ -180,14 +211,25 @@ mod tests {
     #[test]
     fn bad_directive() {
         let error = directives(b"#!/bin/sh\n#SBATCH --nosuch\nhostname\n").expect_err("must fail");
-        assert_eq!(error, DirectiveError::Usage(UsageError::Unrecognized("nosuch".to_string())));
-        assert_eq!(directives(b"#!/bin/sh\n#SBATCH -n1\n#SBATCH hetjob\n"), Err(DirectiveError::HetJob));
+        assert_eq!(
+            error,
+            DirectiveError::Usage(UsageError::Unrecognized("nosuch".to_string()))
+        );
+        assert_eq!(
+            directives(b"#!/bin/sh\n#SBATCH -n1\n#SBATCH hetjob\n"),
+            Err(DirectiveError::HetJob)
+        );
     }
 
     /// Refusals as a real sbatch prints them.
     #[test]
     fn refuses_what_is_no_script() {
-        let refuse = |text: &[u8]| check_script(text).expect_err("must fail").lines("sbatch").join("\n");
+        let refuse = |text: &[u8]| {
+            check_script(text)
+                .expect_err("must fail")
+                .lines("sbatch")
+                .join("\n")
+        };
         assert_eq!(refuse(b""), "sbatch: error: Batch script is empty!");
         assert_eq!(
             refuse(b"#!/bin/sh\r\nhostname\r\n"),
@@ -216,11 +258,18 @@ mod tests {
     #[test]
     fn finds_scripts() {
         let folder = tempfile::tempdir().expect("folder");
-        let missing = read_script(Some("/tmp/nosuchfile"), folder.path(), "").expect_err("must fail");
-        assert_eq!(missing.lines("sbatch"), ["sbatch: error: Unable to open file /tmp/nosuchfile"]);
+        let missing =
+            read_script(Some("/tmp/nosuchfile"), folder.path(), "").expect_err("must fail");
+        assert_eq!(
+            missing.lines("sbatch"),
+            ["sbatch: error: Unable to open file /tmp/nosuchfile"]
+        );
         std::fs::write(folder.path().join("job.sh"), "#!/bin/sh\n").expect("write");
         let script = read_script(Some("job.sh"), folder.path(), "").expect("found");
         assert_eq!(script.default_name, "job.sh");
-        assert_eq!(script.path, Some(folder.path().join("job.sh").to_string_lossy().into_owned()));
+        assert_eq!(
+            script.path,
+            Some(folder.path().join("job.sh").to_string_lossy().into_owned())
+        );
     }
 }

@@ -34,7 +34,6 @@ pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
             transaction.cluster.plan_notes.insert(id, note);
         }
     }
-    mark_planned_nodes(transaction.cluster);
     for start in plan.starts {
         if still_fits(transaction.cluster, &start, transaction.now) {
             start_job(transaction, start);
@@ -56,6 +55,7 @@ pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
             job_end::end_pending(transaction, id, JobState::Deadline, Reason::DeadLine, None);
         }
     }
+    mark_planned_nodes(transaction.cluster);
     if outcome.rejected > 0 {
         transaction.wake_planner();
     }

@@ -88,11 +88,13 @@ pub fn run(core: &CoreHandle, wake: &PlannerWake, statistics: &PlannerStatistics
         statistics.max_us.fetch_max(spent_us, Ordering::Relaxed);
         statistics.last_time.store(now().0, Ordering::Relaxed);
         let next = plan.next_wakeup;
-        drop(snapshot);
-        let nothing = plan.starts.is_empty()
+        // Nodes still marked as planned for jobs that have started by now are unmarked by an empty plan too.
+        let nothing = snapshot.planned_nodes.is_empty()
+            && plan.starts.is_empty()
             && plan.notes.is_empty()
             && plan.impossible.is_empty()
             && plan.missed_deadline.is_empty();
+        drop(snapshot);
         if !nothing {
             match core.run_blocking(move |transaction| Ok(carry_out(transaction, plan))) {
                 Ok(PlanOutcome { started, rejected }) => {

@@ -71,6 +71,7 @@ impl Scheduler for SchedulerService {
 
     async fn list_jobs(&self, request: Request<ListJobsRequest>) -> Result<Response<Self::ListJobsStream>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
+        reads::check_ids(&self.shared, request.get_ref())?;
         Ok(Response::new(reads::list_jobs(&self.shared, request.into_inner(), &caller)))
     }
 

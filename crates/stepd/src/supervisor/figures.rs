@@ -52,7 +52,8 @@ impl Supervisor<'_> {
         usage
     }
 
-    pub(super) fn exit(&self) -> StepExit {
+    /// The record, once supervision has ended.
+    pub(crate) fn exit(&self) -> StepExit {
         let launch = &self.spec.launch;
         StepExit {
             job_id: launch.job_id,

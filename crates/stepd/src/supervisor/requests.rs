@@ -103,7 +103,7 @@ impl Supervisor<'_> {
             }
             _ => text.to_owned(),
         };
-        self.tell_user(&format!("slurmstepd: error: {text}"));
+        self.tell_user(&format!("slurmstepd: error: {}", with_local_time(&text)));
     }
 
     /// One line for the user: through `srun`, or into the tasks' stderr file.
@@ -118,6 +118,47 @@ impl Supervisor<'_> {
             complain(&format!(
                 "a message could not be written to the step's stderr: {error}"
             ));
+        }
+    }
+}
+
+/// Puts this machine's local time in the place of `AT @SECONDS`: the controller's engine knows no time zone.
+fn with_local_time(text: &str) -> String {
+    let Some((before, rest)) = text.split_once(" AT @") else {
+        return text.to_owned();
+    };
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (seconds, after) = rest.split_at(digits);
+    match seconds.parse::<i64>() {
+        Ok(seconds) => {
+            let zone = jiff::tz::TimeZone::system();
+            let time = sluice_model::time::format_timestamp(
+                sluice_model::time::UnixSeconds(seconds),
+                &zone,
+            );
+            format!("{before} AT {time}{after}")
+        }
+        Err(_) => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only a number of seconds is replaced; whatever else an administrator writes reaches the user as it is.
+    #[test]
+    fn local_time_replaces_seconds_only() {
+        let text =
+            with_local_time("*** JOB 7 ON n1 CANCELLED AT @1796013680 DUE TO TIME LIMIT ***");
+        let time = text
+            .strip_prefix("*** JOB 7 ON n1 CANCELLED AT ")
+            .and_then(|rest| rest.strip_suffix(" DUE TO TIME LIMIT ***"))
+            .expect("the words around stay");
+        assert_eq!(time.len(), "2026-11-30T04:41:20".len(), "{time}");
+        assert!(time.starts_with("2026-1"), "{time}");
+        for other in ["node goes down", "meet AT @noon", "AT @"] {
+            assert_eq!(with_local_time(other), other);
         }
     }
 }

@@ -91,7 +91,7 @@ fn usage_comes_from_the_kernel() {
 fn sacctmgr_adds_and_shows_accounts_and_users() {
     let cluster = cluster();
     let add = |words: &[&str]| cluster.run("sacctmgr", [&["-i", "add"][..], words].concat());
-    let done = add(&["account", "physics", "description=Physics"]).unwrap();
+    let done = add(&["account", "physics", "description=physics"]).unwrap();
     assert_eq!(done.code, 0, "{done:?}");
     let done = add(&["user", "nobody", "account=physics"]).unwrap();
     assert_eq!(done.code, 0, "{done:?}");

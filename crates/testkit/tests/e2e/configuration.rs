@@ -69,7 +69,6 @@ fn training_cluster(layout: &Layout) -> ConfFiles {
         ctld_port,
         ..
     } = layout;
-    let ports = layout.node_port_range();
     let script =
         |text: &str| format!("#!/bin/bash\\necho {text} $SLURMD_NODENAME >> {dir}/work/trace");
     let text = format!(
@@ -82,8 +81,7 @@ fn training_cluster(layout: &Layout) -> ConfFiles {
   ],
   "orchestratorSpec": {{ "slurm_spec": {{
     "partitions": [ {{ "id": "train", "nodePoolIds": ["w"] }} ],
-    "node_sets": [ {{ "node_pool_id": "w", "config": {{
-        "NodeHostname": "{host}", "NodeAddr": "127.0.0.1", "Port": "{ports}", "RealMemory": "4000" }} }} ],
+    "node_sets": [ {{ "node_pool_id": "w", "config": {{ "RealMemory": "4000" }} }} ],
     "config": {{
       "SlurmctldHost": "{host}(127.0.0.1)", "slurmctld_port": "{ctld_port}",
       "SlurmUser": "{user}", "SlurmdUser": "{user}", "AuthType": "auth/slurm",

@@ -66,6 +66,13 @@ fn wanted(cluster: &Cluster, job: &Job, request: &ListJobsRequest, ids: &BTreeSe
     id_fits && user_fits && partition_fits && finished_fits && may_see(cluster, caller, job.request.uid)
 }
 
+/// One unknown id is an error, an unknown id in a list is left out (squeue(1), client reference).
+pub(super) fn check_ids(shared: &Shared, request: &ListJobsRequest) -> Result<(), Status> {
+    let [id] = request.job_ids.as_slice() else { return Ok(()) };
+    let cluster = shared.core.snapshot();
+    if cluster.array_members(JobId(*id)).is_empty() { Err(no_such_job()) } else { Ok(()) }
+}
+
 /// Jobs in chunks. Records are converted on a blocking thread, so that a long list does not hold up other calls.
 pub(super) fn list_jobs(shared: &Arc<Shared>, request: ListJobsRequest, caller: &Caller) -> Boxed<JobsChunk> {
     let (sender, receiver) = mpsc::channel(4);
