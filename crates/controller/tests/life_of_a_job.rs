@@ -101,6 +101,23 @@ fn unstarted_tasks_can_be_cancelled() {
     w.check();
 }
 
+/// `scancel 5_2` ends that task and no other, whether it has started or not.
+#[test]
+fn one_task_is_cancelled_alone() {
+    let mut w = World::new();
+    let array = w.submit(JobDescription { array: Some("1-3%2".to_owned()), ..cpus(1) });
+    w.pass();
+    for task in ["2", "3"] {
+        let target = vec![format!("{array}_{task}")];
+        w.run(|t| Ok(signal_targets(t, &target, SignalRequest::default(), &ALICE))).unwrap();
+    }
+    w.epilogs();
+    let states: Vec<String> = w.tasks(array).values().map(|id| w.state(*id)).collect();
+    assert_eq!(states, ["R", "CA"]);
+    assert_eq!(w.state(array), "CA", "the record of the unstarted tasks held task 3 alone");
+    w.check();
+}
+
 /// The limit is enforced: TIMEOUT, reason TimeLimit, and the processes get their KillWait.
 #[test]
 fn a_job_over_its_limit_times_out() {

@@ -202,6 +202,7 @@ async fn serve(
         key: Arc::clone(&key),
         store,
         feed: feed.as_ref().map(FeedHandle::status),
+        default_accounts: parking_lot::RwLock::default(),
         bundle: parking_lot::RwLock::new(Arc::new(bundle)),
         conf_file,
         statistics,

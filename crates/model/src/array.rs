@@ -489,4 +489,23 @@ mod tests {
             "4-9%2".parse::<ArraySpec>().map(|s| s.throttle)
         );
     }
+
+    proptest::proptest! {
+        /// What is shown parses to the same set, whatever the set.
+        #[test]
+        fn display_round_trips(indices in proptest::collection::btree_set(0_u32..200, 1..40), throttle in 0_u32..5) {
+            let tasks: IndexSet = indices.iter().copied().collect();
+            proptest::prop_assert!(tasks.iter().eq(indices.iter().copied()));
+            let spec = ArraySpec { tasks, throttle };
+            proptest::prop_assert_eq!(spec.to_string().parse::<ArraySpec>(), Ok(spec));
+        }
+
+        /// Any text is a set or an error.
+        #[test]
+        fn any_text_is_an_answer(text in "[0-9,:%\\[\\]x-]{0,20}") {
+            if let Ok(spec) = text.parse::<ArraySpec>() {
+                proptest::prop_assert!(!spec.tasks.is_empty());
+            }
+        }
+    }
 }

@@ -64,13 +64,19 @@ impl ClientError {
             Some((text, hint)) => (text, Some(hint)),
             None => (text, None),
         };
-        let words = text.strip_prefix(code.message()).and_then(|rest| rest.strip_prefix(": "));
+        let words = text
+            .strip_prefix(code.message())
+            .and_then(|rest| rest.strip_prefix(": "));
         let (text, hint) = match (words, hint) {
             (Some(words), None) => (code.message(), Some(words)),
             _ => (text, hint),
         };
         let hint = hint.map(|hint| hint.trim().trim_start_matches("hint: ").to_string());
-        ClientError::Refused { code, text: text.to_string(), hint }
+        ClientError::Refused {
+            code,
+            text: text.to_string(),
+            hint,
+        }
     }
 
     /// What to do about it, if the controller said.
@@ -272,10 +278,22 @@ mod tests {
         let error = ClientError::from(status_from(ErrorCode::InvalidJobId, ""));
         assert_eq!(error.code(), Some(ErrorCode::InvalidJobId));
         assert_eq!(error.to_string(), "Invalid job id specified");
-        let more = ClientError::from(status_from(ErrorCode::Dependency, "Job dependency problem: unknown type"));
-        assert_eq!((more.to_string().as_str(), more.hint()), ("Job dependency problem", Some("unknown type")));
-        let hinted = ClientError::from(status_from(ErrorCode::InvalidNodeName, "a\nInvalid node name specified\n\nhint: x"));
-        assert_eq!((hinted.to_string().as_str(), hinted.hint()), ("a\nInvalid node name specified", Some("x")));
+        let more = ClientError::from(status_from(
+            ErrorCode::Dependency,
+            "Job dependency problem: unknown type",
+        ));
+        assert_eq!(
+            (more.to_string().as_str(), more.hint()),
+            ("Job dependency problem", Some("unknown type"))
+        );
+        let hinted = ClientError::from(status_from(
+            ErrorCode::InvalidNodeName,
+            "a\nInvalid node name specified\n\nhint: x",
+        ));
+        assert_eq!(
+            (hinted.to_string().as_str(), hinted.hint()),
+            ("a\nInvalid node name specified", Some("x"))
+        );
         let gone = ClientError::from(Status::unavailable("tcp connect error"));
         assert!(gone.is_contact());
         assert_eq!(

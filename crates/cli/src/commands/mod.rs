@@ -6,6 +6,8 @@ pub mod caller;
 mod job_results;
 mod sacct;
 mod sacctmgr;
+mod sacctmgr_add;
+mod sacctmgr_show;
 mod salloc;
 mod sbatch;
 mod scancel;
@@ -15,6 +17,7 @@ mod scontrol_update;
 mod sinfo;
 mod squeue;
 mod srun;
+mod srun_step;
 mod watch;
 
 use std::future::Future;

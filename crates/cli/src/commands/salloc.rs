@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::client::address::random_text;
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
-use crate::launch::allocation_environment;
+use crate::launch::{allocation_environment, give_back};
 use crate::output;
 use crate::submit::description::{describe, request_variables};
 use crate::submit::options::Options;
@@ -92,9 +92,7 @@ async fn allocate(
     }
     let status = run_command(&granted, variables, &client.settings.cluster, command).await;
     say(format!("Relinquishing job allocation {job_id}"));
-    if let Err(error) = client.complete_allocation(job_id, status.0).await
-        && error.code().is_none()
-    {
+    if let Err(error) = give_back(&mut client, job_id, status).await {
         output::error_line(format!(
             "salloc: error: Unable to clean up job allocation {job_id}: {error}"
         ));

@@ -79,7 +79,11 @@ fn with_operands(parsed: &Parsed) -> Parsed {
         if parsed.operands.is_empty() {
             break;
         }
-        if let Some(given) = parsed.given.iter_mut().find(|given| given.name == name && given.value.is_none()) {
+        if let Some(given) = parsed
+            .given
+            .iter_mut()
+            .find(|given| given.name == name && given.value.is_none())
+        {
             given.value = Some(parsed.operands.remove(0));
         }
     }
@@ -134,7 +138,10 @@ async fn show_jobs(
     }
     let list = client.jobs(filter.request()).await?;
     if filter.single_job().is_some() && list.jobs.is_empty() {
-        return Err(ClientError::refused(ErrorCode::InvalidJobId, ErrorCode::InvalidJobId.message()));
+        return Err(ClientError::refused(
+            ErrorCode::InvalidJobId,
+            ErrorCode::InvalidJobId.message(),
+        ));
     }
     let time = list.time.unwrap_or_else(now);
     let view = view(client, options, place, time);

@@ -292,4 +292,18 @@ mod tests {
             "option '--exp' is ambiguous; possibilities: '--export' '--export-file'"
         );
     }
+
+    proptest::proptest! {
+        /// Any command line is taken apart or refused, and a value survives both spellings.
+        #[test]
+        fn any_line(words in proptest::collection::vec("[-a-zA-Z=]{0,8}", 0..6), value in "[a-z0-9]{1,8}") {
+            for command in Command::ALL {
+                let _ = parse(command, &words);
+            }
+            for spelling in [vec![format!("--partition={value}")], vec!["-p".to_string(), value.clone()], vec![format!("-p{value}")]] {
+                let parsed = parse(Command::Sbatch, &spelling).expect("valid");
+                proptest::prop_assert_eq!(parsed.value("partition"), Some(value.as_str()));
+            }
+        }
+    }
 }

@@ -210,4 +210,14 @@ mod tests {
         assert_eq!(unknown, [UnknownField("CPUFreq".to_string())]);
         assert_eq!(layout.header(), "JOB");
     }
+
+    proptest::proptest! {
+        /// A format is the user's text: whatever it is, it is printed or reported, and plain text stays as it is.
+        #[test]
+        fn any_format_is_printed(format in ".{0,40}", text in "[a-z |,]{0,20}") {
+            let _ = Layout::from_letters(&format, FIELDS).0.row("1");
+            let _ = Layout::from_names(&format, FIELDS).0.row("1");
+            proptest::prop_assert_eq!(Layout::from_letters(&text, FIELDS).0.row("1"), text);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Order and spelling are Slurm's. Source: scontrol(1) and its output.
 
+use sluice_model::ids::StepId;
 use sluice_model::step::StepInfo;
 
 use super::or_null;
@@ -35,7 +36,7 @@ pub fn show_step(step: &StepInfo, options: &ShowOptions) -> String {
     ));
     record.line("ResvPorts=(null)");
     record.line("CPUFreqReq=Default");
-    if !step.distribution.is_empty() {
+    if !step.distribution.is_empty() && matches!(step.step_id, StepId::Num(_)) {
         record.add(format_args!(" Dist={}", step.distribution));
     }
     record.line(format_args!(

@@ -10,7 +10,9 @@ pub mod tasks;
 pub mod terminal;
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
+use sluice_model::exit_status::WaitStatus;
 use sluice_model::job::JobInfo;
 use sluice_proto::v1::SignalJobsRequest;
 
@@ -90,6 +92,36 @@ fn even_split(total: u32, parts: u32) -> Vec<u32> {
     (0..parts)
         .map(|part| total / parts + u32::from(part < total % parts))
         .collect()
+}
+
+/// How long an allocation is tried to be given back while the controller is away.
+const GIVE_BACK_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Pause between two attempts.
+const GIVE_BACK_PAUSE: Duration = Duration::from_millis(200);
+
+/// Tells the controller that the command of an allocation has ended. A controller that restarts is waited for; one that
+/// has ended the job already is satisfied.
+///
+/// # Errors
+/// The last failure.
+pub async fn give_back(
+    client: &mut Client,
+    job_id: u32,
+    status: WaitStatus,
+) -> Result<(), ClientError> {
+    let deadline = Instant::now() + GIVE_BACK_PATIENCE;
+    loop {
+        match client.complete_allocation(job_id, status.0).await {
+            Err(error) if error.is_contact() && Instant::now() < deadline => {
+                tokio::time::sleep(GIVE_BACK_PAUSE).await;
+                let left = deadline.saturating_duration_since(Instant::now());
+                *client = Client::connect_to(client.settings.clone(), left).await?;
+            }
+            Err(ClientError::Refused { .. }) => return Ok(()),
+            result => return result,
+        }
+    }
 }
 
 /// Ends a job.

@@ -272,4 +272,16 @@ mod tests {
             Some(folder.path().join("job.sh").to_string_lossy().into_owned())
         );
     }
+
+    proptest::proptest! {
+        /// A script is the user's text: reading its directives never fails otherwise than with a usage error, and a
+        /// quoted word comes back whole.
+        #[test]
+        fn any_script(text in "(#SBATCH [ -~]{0,30}\n){0,3}", word in "[a-z #-]{1,12}") {
+            let _ = directives(text.as_bytes());
+            let line = format!("#!/bin/sh\n#SBATCH --comment=\"{word}\"\n");
+            let parsed = directives(line.as_bytes()).expect("valid");
+            proptest::prop_assert_eq!(parsed.value("comment"), Some(word.as_str()));
+        }
+    }
 }

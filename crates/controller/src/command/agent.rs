@@ -425,8 +425,9 @@ fn step_state(job: &Job, exit_status: WaitStatus, out_of_memory: bool, cancelled
     if out_of_memory {
         return JobState::OutOfMemory;
     }
-    let job_was_ended = job.state.is_finished() || job.state.is_pending();
-    match (exit_status.is_success(), job_was_ended || cancelled) {
+    // A step that ended by itself keeps its own result, also when the job was over before its report came.
+    let was_ended = cancelled || job.state.is_finished() || job.state.is_pending();
+    match (exit_status.is_success(), was_ended && exit_status.signal() != 0) {
         (true, _) => JobState::Completed,
         (false, true) => JobState::Cancelled,
         (false, false) => JobState::Failed,

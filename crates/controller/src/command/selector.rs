@@ -26,7 +26,7 @@ pub fn resolve(cluster: &Cluster, text: &str) -> Result<Vec<Selected>, Rejection
     let mut found = Vec::new();
     let step = selector.step;
     match &selector.part {
-        JobPart::Tasks(_) => {
+        JobPart::Task(_) | JobPart::Tasks(_) => {
             for id in cluster.array_members(selector.job) {
                 let Some(array) = cluster.job(id).and_then(|job| job.array.as_ref()) else { continue };
                 match array.task_id {

@@ -32,6 +32,8 @@ pub struct Shared {
     pub users: UserDirectory,
     /// Who may do what.
     pub roles: Arc<Roles>,
+    /// Default account of each user on this cluster, by uid, as accounting last said.
+    pub default_accounts: RwLock<std::collections::HashMap<u32, String>>,
     /// Cluster key.
     pub key: Arc<TokenKey>,
     /// Database.

@@ -53,7 +53,7 @@ fn sacct_lists_a_job_its_batch_script_and_its_steps() {
     assert_eq!(rows[3][..5], [&second, "false", "FAILED", "1:0", "1"]);
 }
 
-/// CPU time and memory are measured, not made up: a second of work and 100 MB are seen as such.
+/// CPU time and memory are measured, not made up: a second of work (less on a busy machine) and 100 MB are seen as such.
 #[test]
 fn usage_comes_from_the_kernel() {
     let cluster = cluster();
@@ -77,7 +77,7 @@ fn usage_comes_from_the_kernel() {
     // `MM:SS.mmm`.
     let (minutes, seconds) = batch[1].split_once(':').unwrap();
     let cpu_secs: f64 = minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap();
-    assert!((0.7..10.0).contains(&cpu_secs), "{rows:?}");
+    assert!((0.2..10.0).contains(&cpu_secs), "{rows:?}");
     let kib: f64 = batch[2].strip_suffix('K').unwrap().parse().unwrap();
     // 100,000,000 bytes are 97,656 KiB.
     assert!((95_000.0..200_000.0).contains(&kib), "{rows:?}");
@@ -105,9 +105,9 @@ fn sacctmgr_adds_and_shows_accounts_and_users() {
     assert!(show(&["user", "format=user,defaultaccount"]).contains("nobody|physics\n"));
     assert!(show(&["cluster", "format=cluster"]).contains("test\n"));
     let again = add(&["account", "physics"]).unwrap();
-    assert_eq!(again.code, 1, "{again:?}");
-    assert!(
-        format!("{}{}", again.stdout, again.stderr).contains("already exists"),
+    assert_eq!(
+        (again.code, again.stdout.as_str()),
+        (1, " Already existing account physics on cluster test\n"),
         "{again:?}"
     );
 }

@@ -1,4 +1,5 @@
-//! Rights that accounting gives (AdminLevel), brought to the one place that answers "may this caller do that".
+//! Rights and default accounts that accounting gives, brought to where they are asked for: "may this caller do that", and "which
+//! account is charged when none is named".
 //!
 //! Only here are login names of the database turned into uids of this host. A name that this host does not know has no rights
 //! here. While the database is away the last list stays in force.
@@ -26,16 +27,20 @@ const FIRST_INTERVAL: Duration = Duration::from_secs(2);
 /// # Errors
 /// When the database cannot be read; the list in force stays.
 pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
+    let cluster = shared.core.snapshot().config.cluster_name.clone();
     let mut levels = HashMap::new();
+    let mut accounts = HashMap::new();
     for user in shared.store.users().await? {
         let role = match user.admin_level {
-            AdminLevel::None => continue,
-            AdminLevel::Operator => Role::Operator,
-            AdminLevel::Administrator => Role::Administrator,
+            AdminLevel::None => None,
+            AdminLevel::Operator => Some(Role::Operator),
+            AdminLevel::Administrator => Some(Role::Administrator),
         };
+        let account = user.default_accounts.into_iter().find(|(name, _)| *name == cluster);
         match shared.users.find_name(&user.name).await {
             Ok(Some(record)) => {
-                levels.insert(record.uid, role);
+                levels.extend(role.map(|role| (record.uid, role)));
+                accounts.extend(account.map(|(_, account)| (record.uid, account)));
             }
             Ok(None) => tracing::debug!(
                 user = user.name,
@@ -45,6 +50,7 @@ pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
         }
     }
     shared.roles.set_admin_levels(levels);
+    *shared.default_accounts.write() = accounts;
     Ok(())
 }
 

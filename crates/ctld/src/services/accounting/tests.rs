@@ -1,3 +1,5 @@
+//! The Accounting service against a real store: reads, scope and refusals. Expected texts are those of the golden outputs.
+
 use std::collections::HashMap;
 use std::path::Path;
 

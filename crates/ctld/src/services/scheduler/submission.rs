@@ -81,7 +81,7 @@ pub(super) async fn submit(
         user_name: user.name,
         group_name,
         group_names,
-        default_account: None,
+        default_account: shared.default_accounts.read().get(&uid).cloned(),
         caller,
     };
     if request.test_only {

@@ -1,3 +1,5 @@
+//! What would be added, and the texts about it. Expected texts are those of the golden outputs.
+
 use sluice_accounting::StorageSettings;
 use sluice_proto::v1;
 use tonic::Code;

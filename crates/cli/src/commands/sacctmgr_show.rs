@@ -1,0 +1,389 @@
+//! `sacctmgr show …`: clusters, accounts, users, associations and QOS.
+//!
+//! Columns are in [`crate::format::sacctmgr`]. Source: sacctmgr(1).
+
+use sluice_model::accounting::{
+    AccountRecord, AssociationRecord, ClusterRecord, QosRecord, UserRecord,
+};
+use sluice_proto::v1;
+
+use super::sacctmgr::{PATIENCE, Words, split};
+use super::scontrol::is_keyword;
+use crate::client::{Client, ClientError};
+use crate::format::sacct::{TableStyle, table_header, table_line};
+use crate::format::sacctmgr::{
+    ACCOUNT_ASSOC_COLUMNS, ACCOUNT_COLUMNS, ASSOCIATION_COLUMNS, CLUSTER_COLUMNS, Entry,
+    QOS_COLUMNS, USER_ASSOC_COLUMNS, USER_COLUMNS, columns,
+};
+use crate::output;
+use crate::submit::options::Options;
+
+/// Width of the account column in a tree.
+const TREE_WIDTH: i32 = -20;
+
+/// Prints a table of entries.
+fn print(
+    options: &Options,
+    words: &Words,
+    default: &str,
+    tree: bool,
+    entries: &[Entry<'_>],
+) -> i32 {
+    let list = words.value("format", 1).unwrap_or(default);
+    let mut columns = match columns(list) {
+        Ok(columns) => columns,
+        Err(name) => {
+            output::error_line(format!("Unknown field '{name}'"));
+            return 1;
+        }
+    };
+    if tree {
+        for column in columns
+            .iter_mut()
+            .filter(|column| column.field.header == "Account")
+        {
+            column.width = TREE_WIDTH;
+        }
+    }
+    let style = match (options.has("parsable"), options.has("parsable2")) {
+        (_, true) => TableStyle::Delimited {
+            delimiter: "|".to_string(),
+            trailing: false,
+        },
+        (true, _) => TableStyle::Delimited {
+            delimiter: "|".to_string(),
+            trailing: true,
+        },
+        _ => TableStyle::Padded,
+    };
+    let mut text = String::new();
+    if !options.has("noheader") {
+        let names: Vec<(String, i32)> = columns
+            .iter()
+            .map(|column| (column.field.header.to_string(), column.width))
+            .collect();
+        text.push_str(&table_header(&names, &style));
+    }
+    for entry in entries {
+        let values: Vec<(String, i32)> = columns
+            .iter()
+            .map(|column| ((column.field.value)(entry), column.width))
+            .collect();
+        text.push_str(&table_line(&values, &style));
+        text.push('\n');
+    }
+    output::text_out(&text);
+    0
+}
+
+pub(super) async fn show(options: &Options, words: &[String]) -> Result<i32, ClientError> {
+    let Some((entity, rest)) = words.split_first() else {
+        return Ok(no_entity());
+    };
+    let words = Words::new(rest);
+    match entity.to_ascii_lowercase().as_str() {
+        word if is_keyword(word, "accounts", 2) => show_accounts(options, &words).await,
+        word if is_keyword(word, "associations", 2) => show_associations(options, &words).await,
+        word if is_keyword(word, "clusters", 2) => show_clusters(options, &words).await,
+        word if is_keyword(word, "qos", 1) => show_qos(options, &words).await,
+        word if is_keyword(word, "users", 1) => show_users(options, &words).await,
+        word if [
+            "configuration",
+            "events",
+            "federations",
+            "problems",
+            "resources",
+            "reservations",
+            "runawayjobs",
+            "stats",
+            "transactions",
+            "tres",
+            "wckeys",
+            "instances",
+        ]
+        .iter()
+        .any(|name| is_keyword(word, name, 2)) =>
+        {
+            output::error_line(format!("sacctmgr: error: show {word} is not supported yet"));
+            Ok(1)
+        }
+        _ => Ok(no_entity()),
+    }
+}
+
+pub(super) fn no_entity() -> i32 {
+    output::error_line("No valid entity in list command");
+    output::error_line(
+        "Input line must include \"Account\", \"Association\", \"Cluster\", \"Configuration\",\n\"Event\", \"Federation\", \
+         \"Problem\", \"QOS\", \"Resource\", \"Reservation\",\n\"RunAwayJobs\", \"Stats\", \"Transaction\", \"TRES\", \"User\", or \
+         \"WCKey\"",
+    );
+    1
+}
+
+/// Reads records out of wire messages.
+pub(super) fn records<M, R>(messages: Vec<M>) -> Result<Vec<R>, ClientError>
+where
+    R: TryFrom<M>,
+    ClientError: From<R::Error>,
+{
+    messages
+        .into_iter()
+        .map(|message| R::try_from(message).map_err(ClientError::from))
+        .collect()
+}
+
+async fn associations(
+    client: &Client,
+    request: v1::ListAssociationsRequest,
+) -> Result<Vec<AssociationRecord>, ClientError> {
+    records(
+        client
+            .accounting()
+            .list_associations(request)
+            .await?
+            .into_inner()
+            .associations,
+    )
+}
+
+async fn show_accounts(options: &Options, words: &Words) -> Result<i32, ClientError> {
+    let client = Client::connect(PATIENCE).await?;
+    let mut names = words.names.clone();
+    names.extend(words.list("names", 1));
+    names.extend(words.list("accounts", 2));
+    let request = v1::ListAccountsRequest {
+        names: names.clone(),
+        with_deleted: words.has("withdeleted"),
+    };
+    let accounts: Vec<AccountRecord> = records(
+        client
+            .accounting()
+            .list_accounts(request)
+            .await?
+            .into_inner()
+            .accounts,
+    )?;
+    if !(options.has("associations") || words.has("withassoc")) {
+        let entries: Vec<Entry<'_>> = accounts
+            .iter()
+            .map(|account| Entry {
+                account: Some(account),
+                ..Entry::default()
+            })
+            .collect();
+        return Ok(print(options, words, ACCOUNT_COLUMNS, false, &entries));
+    }
+    let request = v1::ListAssociationsRequest {
+        accounts: names,
+        clusters: words.list("clusters", 1),
+        ..Default::default()
+    };
+    let rows = associations(&client, request).await?;
+    let entries: Vec<Entry<'_>> = accounts
+        .iter()
+        .flat_map(|account| {
+            rows.iter()
+                .filter(|row| row.account == account.name)
+                .map(|row| Entry {
+                    account: Some(account),
+                    association: Some(row),
+                    ..Entry::default()
+                })
+        })
+        .collect();
+    Ok(print(
+        options,
+        words,
+        &format!("{ACCOUNT_COLUMNS},{ACCOUNT_ASSOC_COLUMNS}"),
+        false,
+        &entries,
+    ))
+}
+
+async fn show_users(options: &Options, words: &Words) -> Result<i32, ClientError> {
+    let client = Client::connect(PATIENCE).await?;
+    let mut names = words.names.clone();
+    names.extend(words.list("names", 1));
+    names.extend(words.list("users", 1));
+    let request = v1::ListUsersRequest {
+        names: names.clone(),
+        with_deleted: words.has("withdeleted"),
+    };
+    let users: Vec<UserRecord> = records(
+        client
+            .accounting()
+            .list_users(request)
+            .await?
+            .into_inner()
+            .users,
+    )?;
+    let asks_association = words.value("format", 1).is_some_and(|list| {
+        split(list).iter().any(|item| {
+            let name = item
+                .split('%')
+                .next()
+                .unwrap_or_default()
+                .to_ascii_lowercase();
+            ![
+                "user",
+                "defaultaccount",
+                "defacct",
+                "adminlevel",
+                "admin",
+                "coordinators",
+                "name",
+            ]
+            .contains(&name.as_str())
+        })
+    });
+    if !(options.has("associations") || words.has("withassoc") || asks_association) {
+        let entries: Vec<Entry<'_>> = users
+            .iter()
+            .map(|user| Entry {
+                user: Some(user),
+                ..Entry::default()
+            })
+            .collect();
+        return Ok(print(options, words, USER_COLUMNS, false, &entries));
+    }
+    let request = v1::ListAssociationsRequest {
+        users: names,
+        accounts: words.list("accounts", 1),
+        clusters: words.list("clusters", 1),
+        ..Default::default()
+    };
+    let rows = associations(&client, request).await?;
+    let entries: Vec<Entry<'_>> = users
+        .iter()
+        .flat_map(|user| {
+            rows.iter()
+                .filter(|row| row.user == user.name)
+                .map(|row| Entry {
+                    user: Some(user),
+                    association: Some(row),
+                    ..Entry::default()
+                })
+        })
+        .collect();
+    Ok(print(
+        options,
+        words,
+        &format!("{USER_COLUMNS},{USER_ASSOC_COLUMNS}"),
+        false,
+        &entries,
+    ))
+}
+
+async fn show_associations(options: &Options, words: &Words) -> Result<i32, ClientError> {
+    let client = Client::connect(PATIENCE).await?;
+    let request = v1::ListAssociationsRequest {
+        clusters: words.list("clusters", 1),
+        accounts: words.list("accounts", 2),
+        users: words.list("users", 1),
+        partitions: words.list("partitions", 2),
+        with_sub_accounts: words.has("withsubaccounts"),
+        only_defaults: words.has("onlydefaults"),
+        without_parent_limits: words.has("woplimits"),
+        with_deleted: words.has("withdeleted"),
+    };
+    let rows = associations(&client, request).await?;
+    let tree = words.has("tree");
+    let entries: Vec<Entry<'_>> = rows
+        .iter()
+        .map(|row| Entry {
+            association: Some(row),
+            depth: tree.then(|| depth(row, &rows)),
+            ..Entry::default()
+        })
+        .collect();
+    Ok(print(options, words, ASSOCIATION_COLUMNS, tree, &entries))
+}
+
+/// Accounts above a row; a user's row stands one deeper than its account's.
+pub(super) fn depth(row: &AssociationRecord, rows: &[AssociationRecord]) -> usize {
+    let mut depth = usize::from(!row.user.is_empty());
+    let mut account = row.account.as_str();
+    // The tree is at most as deep as there are rows; a circle in bad data ends there.
+    for _ in 0..rows.len() {
+        let parent = rows
+            .iter()
+            .find(|other| {
+                other.cluster == row.cluster && other.account == account && other.user.is_empty()
+            })
+            .map(|other| other.parent_account.as_str())
+            .filter(|parent| !parent.is_empty());
+        match parent {
+            Some(parent) => {
+                depth += 1;
+                account = parent;
+            }
+            None => break,
+        }
+    }
+    depth
+}
+
+async fn show_clusters(options: &Options, words: &Words) -> Result<i32, ClientError> {
+    let client = Client::connect(PATIENCE).await?;
+    let mut names = words.names.clone();
+    names.extend(words.list("names", 1));
+    names.extend(words.list("clusters", 1));
+    let request = v1::ListClustersRequest {
+        names,
+        with_deleted: words.has("withdeleted"),
+    };
+    let clusters: Vec<ClusterRecord> = records(
+        client
+            .accounting()
+            .list_clusters(request)
+            .await?
+            .into_inner()
+            .clusters,
+    )?;
+    let roots = associations(
+        &client,
+        v1::ListAssociationsRequest {
+            accounts: vec!["root".to_string()],
+            ..Default::default()
+        },
+    )
+    .await?;
+    let entries: Vec<Entry<'_>> = clusters
+        .iter()
+        .map(|cluster| Entry {
+            cluster: Some(cluster),
+            association: roots
+                .iter()
+                .find(|row| row.cluster == cluster.name && row.user.is_empty()),
+            ..Entry::default()
+        })
+        .collect();
+    Ok(print(options, words, CLUSTER_COLUMNS, false, &entries))
+}
+
+async fn show_qos(options: &Options, words: &Words) -> Result<i32, ClientError> {
+    let client = Client::connect(PATIENCE).await?;
+    let mut names = words.names.clone();
+    names.extend(words.list("names", 1));
+    let request = v1::ListQosRequest {
+        names,
+        with_deleted: words.has("withdeleted"),
+    };
+    let qos: Vec<QosRecord> = records(
+        client
+            .accounting()
+            .list_qos(request)
+            .await?
+            .into_inner()
+            .qos,
+    )?;
+    let entries: Vec<Entry<'_>> = qos
+        .iter()
+        .map(|qos| Entry {
+            qos: Some(qos),
+            ..Entry::default()
+        })
+        .collect();
+    Ok(print(options, words, QOS_COLUMNS, false, &entries))
+}

@@ -1,0 +1,436 @@
+//! The step of srun: what it asks for, its creation, and the time until its tasks have ended.
+//!
+//! The other half, the allocation, is in [`super::srun`]. Source: srun(1).
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use sluice_model::error_code::ErrorCode;
+use sluice_model::exit_status::WaitStatus;
+use sluice_model::filename::FilenameContext;
+use sluice_model::job::{JobDescription, JobInfo, OpenMode};
+use sluice_model::signal::Signal;
+use sluice_model::step::StepDescription;
+
+use super::caller::user_name;
+use super::sbatch::SUBMIT_PATIENCE;
+use super::srun::{Allocation, Srun, interrupted};
+use crate::client::address::{address_towards, random_text};
+use crate::client::calls::CreatedStep;
+use crate::client::{Client, ClientError};
+use crate::launch::listener::Listener;
+use crate::launch::session::{Session, SessionOptions};
+use crate::launch::streams::{Sink, SinkOptions, StreamMode};
+use crate::launch::tasks::TaskTable;
+use crate::launch::{allocation_environment, terminal};
+use crate::output;
+use crate::submit::description::extra;
+use crate::submit::environment::{Export, to_strings};
+use crate::submit::options::{Layer, Options};
+
+/// Pauses between attempts to create a step in a busy allocation.
+const RETRY_PAUSE_MIN: Duration = Duration::from_millis(50);
+/// See [`RETRY_PAUSE_MIN`].
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+impl Srun {
+    pub(super) async fn step(
+        &self,
+        client: &mut Client,
+        allocation: &Allocation,
+        job: &JobDescription,
+    ) -> StepEnd {
+        if !self.local_script("prolog") {
+            return StepEnd::failed();
+        }
+        let end = match self.launch(client, allocation, job).await {
+            Ok(end) => end,
+            Err(code) => StepEnd {
+                exit_code: code,
+                record: WaitStatus::exited(code),
+            },
+        };
+        self.local_script("epilog");
+        end
+    }
+
+    /// `--prolog` and `--epilog` run here, not on the nodes.
+    fn local_script(&self, name: &str) -> bool {
+        let Some(program) = self
+            .options
+            .get(name)
+            .filter(|program| !program.eq_ignore_ascii_case("none"))
+        else {
+            return true;
+        };
+        match std::process::Command::new(program).status() {
+            Ok(status) if status.success() => true,
+            Ok(status) => {
+                output::error_line(format!("srun: error: {name} {program} failed: {status}"));
+                false
+            }
+            Err(error) => {
+                output::error_line(format!("srun: error: {name} {program}: {error}"));
+                false
+            }
+        }
+    }
+
+    async fn launch(
+        &self,
+        client: &mut Client,
+        allocation: &Allocation,
+        job: &JobDescription,
+    ) -> Result<StepEnd, i32> {
+        let streams = Streams::new(&self.options);
+        let pty = self.options.has("pty");
+        let listener = Listener::bind(address_towards(&client.settings), random_text())
+            .await
+            .map_err(|error| {
+                output::error_line(format!(
+                    "srun: error: Unable to listen for the nodes: {error}"
+                ));
+                1
+            })?;
+        let step = self.description(client, allocation, job, &streams, &listener, pty);
+        let created = self.create(client, step).await?;
+        let names = self.names(allocation.job_id, created.step_id, job);
+        let sink_options = SinkOptions {
+            label: self.options.has("label"),
+            unbuffered: self.options.has("unbuffered") || pty,
+            tasks: created.tasks,
+            open_mode: job.open_mode.unwrap_or(OpenMode::Truncate),
+        };
+        let directory = std::path::Path::new(&job.work_dir);
+        let events = listener.start();
+        let sink = match Sink::open(
+            &streams.output,
+            &streams.error,
+            sink_options,
+            directory,
+            &names,
+        ) {
+            Ok(sink) => sink,
+            Err(error) => {
+                output::error_line(format!("srun: error: Could not open stdout file: {error}"));
+                let _ = crate::launch::signal_step(
+                    client,
+                    allocation.job_id,
+                    created.step_id,
+                    Signal::KILL.number(),
+                )
+                .await;
+                return Err(1);
+            }
+        };
+        let tasks = TaskTable::new(&created.layout);
+        if self.options.count("verbose") > 0 {
+            for (index, node) in tasks.nodes().iter().enumerate() {
+                let ranks = tasks.tasks_of(index);
+                self.say(format!(
+                    "launching StepId={}.{} on host {node}, {} tasks: {}",
+                    allocation.job_id,
+                    created.step_id,
+                    ranks.len(),
+                    ranks
+                        .iter()
+                        .copied()
+                        .collect::<sluice_model::array::IndexSet>()
+                ));
+            }
+        }
+        let session = Session::new(
+            client.clone(),
+            tasks,
+            sink,
+            self.session_options(
+                client,
+                allocation.job_id,
+                created.step_id,
+                streams.input,
+                pty,
+            ),
+        );
+        let raw = pty.then(terminal::RawMode::enter);
+        let (tasks, lost) = session.run(events).await;
+        drop(raw);
+        let code = tasks.exit_code().max(i32::from(lost));
+        let record = if tasks.wait_status().is_success() && lost {
+            WaitStatus::exited(1)
+        } else {
+            tasks.wait_status()
+        };
+        Ok(StepEnd {
+            exit_code: code,
+            record,
+        })
+    }
+
+    fn session_options(
+        &self,
+        client: &Client,
+        job_id: u32,
+        step_id: u32,
+        input: StreamMode,
+        pty: bool,
+    ) -> SessionOptions {
+        let wait = match self
+            .options
+            .get("wait")
+            .and_then(|text| text.parse::<u32>().ok())
+        {
+            Some(seconds) => seconds,
+            None => client.settings.wait_time_secs,
+        };
+        SessionOptions {
+            job_id,
+            step_id,
+            kill_on_bad_exit: self
+                .kill_on_bad_exit()
+                .unwrap_or(client.settings.kill_on_bad_exit),
+            wait: (wait > 0).then(|| Duration::from_secs(u64::from(wait))),
+            quit_on_interrupt: self.options.has("quit-on-interrupt"),
+            disable_status: self.options.has("disable-status"),
+            verbose: self.options.count("verbose"),
+            quiet: self.options.has("quiet"),
+            pty,
+            input,
+            ignored_signals: self
+                .options
+                .get("ignore-signals")
+                .unwrap_or_default()
+                .split(',')
+                .filter_map(|name| name.parse::<Signal>().ok())
+                .map(Signal::number)
+                .collect(),
+        }
+    }
+
+    fn kill_on_bad_exit(&self) -> Option<bool> {
+        self.options.get("kill-on-bad-exit").map(|text| text != "0")
+    }
+
+    fn names(&self, job_id: u32, step_id: u32, job: &JobDescription) -> FilenameContext {
+        let number = |name: &str| self.place.variable(name).and_then(|text| text.parse().ok());
+        FilenameContext {
+            job_id,
+            array_job_id: number("SLURM_ARRAY_JOB_ID"),
+            array_task_id: number("SLURM_ARRAY_TASK_ID"),
+            step_id: step_id.to_string(),
+            node_name: self.place.host.clone(),
+            user: user_name(self.place.uid),
+            job_name: self
+                .place
+                .variable("SLURM_JOB_NAME")
+                .or_else(|| job.name.clone())
+                .unwrap_or_default(),
+            ..FilenameContext::default()
+        }
+    }
+
+    fn description(
+        &self,
+        client: &Client,
+        allocation: &Allocation,
+        job: &JobDescription,
+        streams: &Streams,
+        listener: &Listener,
+        pty: bool,
+    ) -> StepDescription {
+        let options = &self.options;
+        let own = allocation.own.as_deref();
+        let mut step = StepDescription {
+            job_id: allocation.job_id,
+            name: job.name.clone().unwrap_or_default(),
+            min_nodes: job.min_nodes,
+            max_nodes: job.max_nodes,
+            ntasks: job.ntasks,
+            ntasks_per_node: job.ntasks_per_node,
+            cpus_per_task: job.cpus_per_task,
+            mem_per_node: job.mem_per_node,
+            mem_per_cpu: job.mem_per_cpu,
+            gres_per_node: job.gres_per_node.clone(),
+            gres_per_step: job.gres_per_job.clone(),
+            gres_per_task: job.gres_per_task.clone(),
+            required_nodes: job.required_nodes.clone(),
+            excluded_nodes: job.excluded_nodes.clone(),
+            relative_node: options.get("relative").and_then(|text| text.parse().ok()),
+            exact: options.has("exact") || options.has("exclusive") || job.cpus_per_task.is_some(),
+            overlap: options.has("overlap") || options.has("external-launcher"),
+            overcommit: job.overcommit,
+            distribution: job.distribution.clone(),
+            cpu_bind: job.cpu_bind.clone(),
+            gpu_bind: job.gpu_bind.clone(),
+            time_limit: job.time_limit,
+            kill_on_bad_exit: self.kill_on_bad_exit(),
+            interactive: false,
+            argv: self.argv.clone(),
+            environment: to_strings(&self.environment(client, own, listener)),
+            work_dir: job.work_dir.clone(),
+            umask: job.umask,
+            rlimits: job.rlimits.clone(),
+            std_in: streams.input.for_nodes(),
+            std_out: streams.output.for_nodes(),
+            std_err: streams.error.for_nodes(),
+            open_mode: job.open_mode,
+            pty: pty.then(terminal::size),
+            task_prolog: options.get("task-prolog").map(String::from),
+            task_epilog: options.get("task-epilog").map(String::from),
+            io_address: listener.address.to_string(),
+            io_secret: listener.secret.clone(),
+            srun_host: self.place.host.clone(),
+            srun_pid: std::process::id(),
+            submission_key: random_text(),
+            extra: extra(options),
+        };
+        if let Some(own) = own {
+            // The step fills the allocation that was made for it.
+            step.min_nodes = Some(own.num_nodes);
+            step.max_nodes = Some(own.num_nodes);
+            step.ntasks = Some(own.num_tasks.max(1));
+            step.required_nodes = None;
+            step.excluded_nodes = None;
+            step.exact = false;
+            step.time_limit = None;
+        } else if self.options.layer("time") != Some(Layer::CommandLine) {
+            step.time_limit = None;
+        }
+        if pty {
+            step.ntasks = step.ntasks.or(Some(1));
+        }
+        step
+    }
+
+    fn environment(
+        &self,
+        client: &Client,
+        own: Option<&JobInfo>,
+        listener: &Listener,
+    ) -> BTreeMap<String, String> {
+        let export = Export::parse(self.options.get("export").unwrap_or("ALL"));
+        let mut environment = export.apply(&self.place.environment);
+        if !export.nil {
+            let mut set = |name: &str, value: String| {
+                environment.insert(format!("SLURM_{name}"), value);
+            };
+            set("LAUNCH_NODE_IPADDR", listener.address.ip().to_string());
+            set("SRUN_COMM_HOST", listener.address.ip().to_string());
+            set("SRUN_COMM_PORT", listener.address.port().to_string());
+            set("STEP_LAUNCHER_PORT", listener.address.port().to_string());
+            set("PRIO_PROCESS", "0".to_string());
+            if let Some(own) = own {
+                environment.extend(self.variables.clone());
+                environment.extend(allocation_environment(own, &client.settings.cluster));
+            }
+        }
+        environment
+    }
+
+    /// Creates the step, waiting while its resources are in use by other steps.
+    async fn create(&self, client: &mut Client, step: StepDescription) -> Result<CreatedStep, i32> {
+        let immediate = self
+            .options
+            .get("immediate")
+            .map(|text| Duration::from_secs(text.parse().unwrap_or(0)));
+        let begun = Instant::now();
+        let mut pause = RETRY_PAUSE_MIN;
+        let mut told = false;
+        loop {
+            let error = match client.create_step(step.clone()).await {
+                Ok(created) => {
+                    if told {
+                        self.say(format!(
+                            "Step created for StepId={}.{}",
+                            step.job_id, created.step_id
+                        ));
+                    }
+                    return Ok(created);
+                }
+                Err(error) => error,
+            };
+            let busy = matches!(
+                error.code(),
+                Some(
+                    ErrorCode::NodesBusy
+                        | ErrorCode::PortsBusy
+                        | ErrorCode::PrologRunning
+                        | ErrorCode::InterconnectBusy
+                )
+            );
+            let out_of_time = immediate.is_some_and(|limit| begun.elapsed() >= limit);
+            if error.is_contact() {
+                *client = Client::connect_to(client.settings.clone(), SUBMIT_PATIENCE)
+                    .await
+                    .map_err(|error| self.create_failed(&step, &error))?;
+            } else if !busy || out_of_time {
+                return Err(self.create_failed(&step, &error));
+            } else if !told {
+                told = true;
+                self.say(format!(
+                    "Job {} step creation temporarily disabled, retrying ({error})",
+                    step.job_id
+                ));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = interrupted() => {
+                    self.say("Cancelled pending job step");
+                    return Err(1);
+                }
+            }
+            pause = (pause * 2).min(RETRY_PAUSE_MAX);
+        }
+    }
+
+    fn create_failed(&self, step: &StepDescription, error: &ClientError) -> i32 {
+        output::error_with_hint(
+            format!(
+                "srun: error: Unable to create step for job {}: {error}",
+                step.job_id
+            ),
+            error,
+        );
+        1
+    }
+}
+
+/// How the step ended.
+pub(super) struct StepEnd {
+    /// Of srun.
+    pub exit_code: i32,
+    /// For the record of the allocation.
+    pub record: WaitStatus,
+}
+
+impl StepEnd {
+    fn failed() -> Self {
+        Self {
+            exit_code: 1,
+            record: WaitStatus::exited(1),
+        }
+    }
+}
+
+/// What the three stream options ask for.
+struct Streams {
+    input: StreamMode,
+    output: StreamMode,
+    error: StreamMode,
+}
+
+impl Streams {
+    fn new(options: &Options) -> Self {
+        let output = StreamMode::parse(options.get("output"));
+        // Without --error, errors go where output goes.
+        let error = if options.has("error") {
+            StreamMode::parse(options.get("error"))
+        } else {
+            output.clone()
+        };
+        Self {
+            input: StreamMode::parse(options.get("input")),
+            output,
+            error,
+        }
+    }
+}
