@@ -166,7 +166,7 @@ impl Session {
             NodeEvent::Connected { node, sender } if node < self.senders.len() => {
                 self.senders[node] = Some(sender);
                 self.progress[node] = NodeProgress::Connected;
-                self.start_input();
+                self.start_input().await;
             }
             NodeEvent::Frame { node, frame } if node < self.senders.len() => {
                 self.on_frame(node, frame).await
@@ -362,7 +362,7 @@ impl Session {
     }
 
     /// Reads standard input once every node is there, so that none misses its beginning.
-    fn start_input(&mut self) {
+    async fn start_input(&mut self) {
         let ready = self
             .progress
             .iter()
@@ -371,6 +371,9 @@ impl Session {
             return;
         }
         self.input_started = true;
+        if let StreamMode::OneTask(chosen) = self.options.input {
+            self.end_input_of_others(chosen).await;
+        }
         let (sender, receiver) = mpsc::channel(8);
         let file = match &self.options.input {
             StreamMode::File(path) => Some(path.clone()),
@@ -379,6 +382,28 @@ impl Session {
         // A thread of its own: reading a terminal cannot be interrupted, and must not keep srun from its end.
         std::thread::spawn(move || read_input(file, &sender));
         self.input = Some(receiver);
+    }
+
+    /// Tasks that get no input see its end at once.
+    async fn end_input_of_others(&mut self, chosen: u32) {
+        for task in self
+            .tasks
+            .running()
+            .into_iter()
+            .filter(|task| *task != chosen)
+        {
+            let node = self.tasks.node_index(task);
+            if let Some(sender) = node
+                .and_then(|node| self.senders.get(node))
+                .and_then(Option::as_ref)
+            {
+                let frame = SrunFrame::Input {
+                    task: Some(task),
+                    data: Vec::new(),
+                };
+                let _ = sender.send(frame).await;
+            }
+        }
     }
 
     async fn on_input(&mut self, data: Vec<u8>) {

@@ -13,6 +13,12 @@ use sluice_controller::schedule::{self, PlanOptions};
 
 use super::{CoreError, CoreHandle, now};
 
+/// Passes shorter than this follow each other without a pause.
+const SHORT: Duration = Duration::from_millis(5);
+
+/// Longest pause after a long pass.
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
 /// Longest sleep between two passes while jobs wait.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -82,7 +88,8 @@ pub fn run(core: &CoreHandle, wake: &PlannerWake, statistics: &PlannerStatistics
         let snapshot = core.snapshot();
         let began = Instant::now();
         let plan = schedule::plan(&snapshot, now(), PlanOptions::default());
-        let spent_us = began.elapsed().as_micros() as u64;
+        let spent = began.elapsed();
+        let spent_us = spent.as_micros() as u64;
         statistics.passes.fetch_add(1, Ordering::Relaxed);
         statistics.last_us.store(spent_us, Ordering::Relaxed);
         statistics.max_us.fetch_max(spent_us, Ordering::Relaxed);
@@ -104,6 +111,11 @@ pub fn run(core: &CoreHandle, wake: &PlannerWake, statistics: &PlannerStatistics
                 Err(CoreError::Stopped) => return,
                 Err(error) => tracing::error!("a plan was refused as a whole: {error}"),
             }
+        }
+        // With a long queue a pass takes long: planning then takes half of a processor at most, and what happens meanwhile is
+        // planned for together.
+        if spent > SHORT {
+            std::thread::sleep(spent.min(PAUSE_MAX));
         }
         sleep = next.map_or(IDLE, |time| Duration::from_secs(time.since(now()).clamp(0, 30) as u64).min(IDLE));
         // A wake-up time that is already past would spin.
