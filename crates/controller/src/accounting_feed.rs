@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use sluice_model::accounting::{AccountingUpdate, ClusterRegistration, JobRecord, NodeEventRecord, StepRecord, StepUsageRecord, UsageStat, job_flag};
+use sluice_model::accounting::{
+    AccountingUpdate, ClusterRegistration, JobRecord, NodeEventRecord, StepRecord, StepUsageRecord,
+    UsageStat, job_flag,
+};
 use sluice_model::hostlist::collapse_hostlist;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::job::Exclusive;
@@ -43,18 +46,34 @@ pub fn before(cluster: &Cluster, event: &Event) -> Before {
 }
 
 /// Adds the records of one event.
-pub fn collect(cluster: &Cluster, event: &Event, before: Before, now: UnixSeconds, out: &mut Vec<AccountingUpdate>) {
-    if matches!(cluster.config.accounting.storage, sluice_config::AccountingStorage::None) {
+pub fn collect(
+    cluster: &Cluster,
+    event: &Event,
+    before: Before,
+    now: UnixSeconds,
+    out: &mut Vec<AccountingUpdate>,
+) {
+    if matches!(
+        cluster.config.accounting.storage,
+        sluice_config::AccountingStorage::None
+    ) {
         return;
     }
     let enforce = &cluster.config.accounting.enforce;
-    if enforce.no_jobs && !matches!(event, Event::NodeRegistered { .. } | Event::NodeStateSet { .. }) {
+    if enforce.no_jobs
+        && !matches!(
+            event,
+            Event::NodeRegistered { .. } | Event::NodeStateSet { .. }
+        )
+    {
         return;
     }
     let steps = !enforce.no_steps;
     match event {
         Event::JobSubmitted { job } => push_job(cluster, job.id, out),
-        Event::JobStarted { job_id, split_id, .. } => {
+        Event::JobStarted {
+            job_id, split_id, ..
+        } => {
             let id = split_id.unwrap_or(*job_id);
             push_job(cluster, id, out);
             if split_id.is_some() {
@@ -64,17 +83,25 @@ pub fn collect(cluster: &Cluster, event: &Event, before: Before, now: UnixSecond
                 push_step(cluster, id, StepId::Batch, out);
             }
         }
-        Event::NodeReady { job_id, .. } | Event::JobSuspended { job_id, .. } => push_job(cluster, *job_id, out),
+        Event::NodeReady { job_id, .. } | Event::JobSuspended { job_id, .. } => {
+            push_job(cluster, *job_id, out)
+        }
         Event::JobUpdated { job, .. } => push_job(cluster, job.id, out),
-        Event::JobReleased { job_id, .. } | Event::DependencyDecided { job_id, .. } => push_job(cluster, *job_id, out),
+        Event::JobReleased { job_id, .. } | Event::DependencyDecided { job_id, .. } => {
+            push_job(cluster, *job_id, out)
+        }
         Event::JobEnded(end) => push_job(cluster, end.job_id, out),
-        Event::ArrayTaskSplit { job_id, split_id, .. } => {
+        Event::ArrayTaskSplit {
+            job_id, split_id, ..
+        } => {
             push_job(cluster, split_id.unwrap_or(*job_id), out);
             if split_id.is_some() {
                 push_job(cluster, *job_id, out);
             }
         }
-        Event::ArrayTasksRemoved { job_id, split_ids, .. } => {
+        Event::ArrayTasksRemoved {
+            job_id, split_ids, ..
+        } => {
             for id in split_ids {
                 push_job(cluster, *id, out);
             }
@@ -87,7 +114,10 @@ pub fn collect(cluster: &Cluster, event: &Event, before: Before, now: UnixSecond
                 let mut record = job_record(cluster, old);
                 // A run that was cut short keeps why; one requeued by hand is REQUEUED (a flag over PENDING in Slurm's numbers).
                 let (state, flags) = match requeue.run_state {
-                    JobState::Pending => (JobState::Pending, sluice_model::state::JobStateFlags::REQUEUED.bits()),
+                    JobState::Pending => (
+                        JobState::Pending,
+                        sluice_model::state::JobStateFlags::REQUEUED.bits(),
+                    ),
                     state => (state, 0),
                 };
                 record.state = u32::from(state.number());
@@ -100,7 +130,9 @@ pub fn collect(cluster: &Cluster, event: &Event, before: Before, now: UnixSecond
             push_job(cluster, requeue.job_id, out);
         }
         Event::StepCreated { job_id, step } if steps => push_step(cluster, *job_id, step.id, out),
-        Event::StepEnded { job_id, step_id, .. } if steps => push_step(cluster, *job_id, *step_id, out),
+        Event::StepEnded {
+            job_id, step_id, ..
+        } if steps => push_step(cluster, *job_id, *step_id, out),
         Event::NodeRegistered { node, .. } | Event::NodeStateSet { node, .. } => {
             push_node(cluster, node, before.node.as_deref(), now, out);
         }
@@ -126,8 +158,16 @@ fn out_of_service(state: NodeStateFull) -> bool {
     state.base == NodeState::Down || state.is_draining()
 }
 
-fn push_node(cluster: &Cluster, name: &str, before: Option<&Node>, now: UnixSeconds, out: &mut Vec<AccountingUpdate>) {
-    let Some((_, node)) = cluster.node_named(name) else { return };
+fn push_node(
+    cluster: &Cluster,
+    name: &str,
+    before: Option<&Node>,
+    now: UnixSeconds,
+    out: &mut Vec<AccountingUpdate>,
+) {
+    let Some((_, node)) = cluster.node_named(name) else {
+        return;
+    };
     let was_out = before.is_some_and(|node| out_of_service(node.state));
     let is_out = out_of_service(node.state);
     let changed = before.is_none_or(|b| b.state != node.state || b.reason != node.reason);
@@ -138,17 +178,26 @@ fn push_node(cluster: &Cluster, name: &str, before: Option<&Node>, now: UnixSeco
             time_end: None,
             state: node.shown_state().to_string(),
             reason: node.reason.clone().unwrap_or_default(),
-            user: node.reason_uid.map(|uid| uid.to_string()).unwrap_or_default(),
+            user: node
+                .reason_uid
+                .map(|uid| uid.to_string())
+                .unwrap_or_default(),
             tres: stored_tres(&view::node_tres(node)),
         }));
     } else if was_out && !is_out {
-        out.push(AccountingUpdate::NodeUp { node: name.to_owned(), time: now });
+        out.push(AccountingUpdate::NodeUp {
+            node: name.to_owned(),
+            time: now,
+        });
     }
 }
 
 /// TRES as records keep them: plain counts, memory in MiB, so that they can be added up without a unit.
 fn stored_tres(tres: &sluice_model::tres::Tres) -> String {
-    let parts: Vec<String> = tres.iter().map(|(kind, count)| format!("{kind}={count}")).collect();
+    let parts: Vec<String> = tres
+        .iter()
+        .map(|(kind, count)| format!("{kind}={count}"))
+        .collect();
     parts.join(",")
 }
 
@@ -157,12 +206,23 @@ fn stored_tres(tres: &sluice_model::tres::Tres) -> String {
 pub fn job_record(cluster: &Cluster, job: &Job) -> JobRecord {
     let request = &job.request;
     let partition = cluster.partition(&job.partition);
-    let normal =
-        partition.and_then(|p| select::ResourceRequest::new(request, p, &cluster.config).ok().map(|n| (p, n)));
+    let normal = partition.and_then(|p| {
+        select::ResourceRequest::new(request, p, &cluster.config)
+            .ok()
+            .map(|n| (p, n))
+    });
     let has_run = !job.state.is_pending();
     let allocation = job.allocation.as_ref().filter(|_| has_run);
     let array = job.array.as_ref();
-    let mut record = JobRecord::new(job.id, if job.state.is_pending() { job.restarts } else { job.run_attempt }, job.submit_time);
+    let mut record = JobRecord::new(
+        job.id,
+        if job.state.is_pending() {
+            job.restarts
+        } else {
+            job.run_attempt
+        },
+        job.submit_time,
+    );
     record.cluster.clone_from(&cluster.config.cluster_name);
     record.array_job_id = array.map(|a| a.array_job_id);
     record.array_task_id = array.and_then(|a| a.task_id);
@@ -175,7 +235,11 @@ pub fn job_record(cluster: &Cluster, job: &Job) -> JobRecord {
     record.uid = request.uid;
     record.gid = request.gid;
     record.group.clone_from(&job.group_name);
-    record.partition = if has_run { job.partition.clone() } else { request.partitions.join(",") };
+    record.partition = if has_run {
+        job.partition.clone()
+    } else {
+        request.partitions.join(",")
+    };
     record.qos.clone_from(&job.qos);
     record.qos_requested = request.qos.clone().unwrap_or_default();
     record.wckey = request.wckey.clone().unwrap_or_default();
@@ -196,7 +260,11 @@ pub fn job_record(cluster: &Cluster, job: &Job) -> JobRecord {
         record.req_nodes = n.min_nodes;
     }
     if let Some(allocation) = allocation {
-        record.alloc_tres = stored_tres(&select::tres::alloc_tres(cluster, &job.partition, allocation));
+        record.alloc_tres = stored_tres(&select::tres::alloc_tres(
+            cluster,
+            &job.partition,
+            allocation,
+        ));
         record.alloc_cpus = allocation.cpu_count();
         record.alloc_nodes = allocation.nodes.len() as u32;
         record.node_list = collapse_hostlist(allocation.node_names());
@@ -245,8 +313,19 @@ pub fn job_record(cluster: &Cluster, job: &Job) -> JobRecord {
 /// The record of a step.
 #[must_use]
 pub fn step_record(job: &Job, step: &Step) -> StepRecord {
-    let names: Vec<&str> = step.layout.nodes.iter().map(|node| node.node.as_str()).collect();
-    let mut record = StepRecord::new(job.id, job.run_attempt, job.submit_time, step.id, step.start_time);
+    let names: Vec<&str> = step
+        .layout
+        .nodes
+        .iter()
+        .map(|node| node.node.as_str())
+        .collect();
+    let mut record = StepRecord::new(
+        job.id,
+        job.run_attempt,
+        job.submit_time,
+        step.id,
+        step.start_time,
+    );
     record.name.clone_from(&step.request.name);
     record.tasks = step.num_tasks;
     record.nodes = names.len() as u32;
@@ -285,11 +364,26 @@ fn usage_record(step: &Step) -> StepUsageRecord {
         let first = layout.task_ids.first().copied().unwrap_or(0);
         let cpu_ms = (here.user_cpu_us + here.system_cpu_us) / 1_000;
         merge(&mut usage.cpu_ms, cpu_ms, node, first);
-        merge(&mut usage.rss_kib, here.max_rss_kib, node, here.max_rss_task);
+        merge(
+            &mut usage.rss_kib,
+            here.max_rss_kib,
+            node,
+            here.max_rss_task,
+        );
         merge(&mut usage.vsize_kib, here.max_vsize_kib, node, first);
         merge(&mut usage.pages, here.max_pages, node, first);
-        merge(&mut usage.disk_read_bytes, here.disk_read_bytes, node, first);
-        merge(&mut usage.disk_write_bytes, here.disk_write_bytes, node, first);
+        merge(
+            &mut usage.disk_read_bytes,
+            here.disk_read_bytes,
+            node,
+            first,
+        );
+        merge(
+            &mut usage.disk_write_bytes,
+            here.disk_write_bytes,
+            node,
+            first,
+        );
     }
     for stat in [
         &mut usage.cpu_ms,
@@ -336,7 +430,11 @@ pub fn cluster_registration(
         tres.add(&view::node_tres(node));
         tres.add_to(sluice_model::tres::TresKind::Node, 1);
     }
-    let names = cluster.nodes.iter().filter(|node| node.configured).map(|node| node.config.name.clone());
+    let names = cluster
+        .nodes
+        .iter()
+        .filter(|node| node.configured)
+        .map(|node| node.config.name.clone());
     ClusterRegistration {
         time,
         control_host,

@@ -41,13 +41,23 @@ pub fn compress_counts(counts: &[u32]) -> String {
     }
     let texts: Vec<String> = parts
         .iter()
-        .map(|(value, times)| if *times > 1 { format!("{value}(x{times})") } else { value.to_string() })
+        .map(|(value, times)| {
+            if *times > 1 {
+                format!("{value}(x{times})")
+            } else {
+                value.to_string()
+            }
+        })
         .collect();
     texts.join(",")
 }
 
 fn cpus_per_node(allocation: &Allocation) -> Vec<u32> {
-    allocation.nodes.iter().map(|part| part.cpu_ids.len() as u32).collect()
+    allocation
+        .nodes
+        .iter()
+        .map(|part| part.cpu_ids.len() as u32)
+        .collect()
 }
 
 fn node_list(allocation: &Allocation) -> String {
@@ -57,9 +67,9 @@ fn node_list(allocation: &Allocation) -> String {
 /// Tasks on each node of the allocation.
 #[must_use]
 pub fn tasks_per_node(cluster: &Cluster, job: &Job, allocation: &Allocation) -> Vec<u32> {
-    let normal = cluster
-        .partition(&job.partition)
-        .and_then(|partition| select::ResourceRequest::new(&job.request, partition, &cluster.config).ok());
+    let normal = cluster.partition(&job.partition).and_then(|partition| {
+        select::ResourceRequest::new(&job.request, partition, &cluster.config).ok()
+    });
     match normal {
         Some(normal) => select::tasks_on_nodes(&normal, allocation),
         None => vec![1; allocation.nodes.len()],
@@ -81,13 +91,21 @@ fn script_environment(cluster: &Cluster, job: &Job, allocation: &Allocation) -> 
     put(&mut v, "SLURM_JOB_USER", &job.user_name);
     put(&mut v, "SLURM_JOB_GID", job.request.gid);
     put(&mut v, "SLURM_JOB_GROUP", &job.group_name);
-    put(&mut v, "SLURM_JOB_NAME", job.request.name.as_deref().unwrap_or(""));
+    put(
+        &mut v,
+        "SLURM_JOB_NAME",
+        job.request.name.as_deref().unwrap_or(""),
+    );
     put(&mut v, "SLURM_JOB_ACCOUNT", &job.account);
     put(&mut v, "SLURM_JOB_PARTITION", &job.partition);
     put(&mut v, "SLURM_JOB_QOS", &job.qos);
     put(&mut v, "SLURM_JOB_NODELIST", node_list(allocation));
     put(&mut v, "SLURM_JOB_NUM_NODES", allocation.nodes.len());
-    put(&mut v, "SLURM_JOB_CPUS_PER_NODE", compress_counts(&cpus_per_node(allocation)));
+    put(
+        &mut v,
+        "SLURM_JOB_CPUS_PER_NODE",
+        compress_counts(&cpus_per_node(allocation)),
+    );
     put(&mut v, "SLURM_CLUSTER_NAME", &cluster.config.cluster_name);
     put(&mut v, "SLURM_JOB_RESTART_COUNT", job.run_attempt);
     put(&mut v, "SLURM_JOB_WORK_DIR", &job.request.work_dir);
@@ -120,7 +138,11 @@ fn script_environment(cluster: &Cluster, job: &Job, allocation: &Allocation) -> 
 }
 
 fn oversubscribe_word(job: &Job) -> &'static str {
-    if job.request.oversubscribe { "OK" } else { "NO" }
+    if job.request.oversubscribe {
+        "OK"
+    } else {
+        "NO"
+    }
 }
 
 fn exclusive_word(job: &Job) -> &'static str {
@@ -167,7 +189,11 @@ fn job_environment(cluster: &Cluster, job: &Job, allocation: &Allocation) -> Var
     put(&mut v, "SLURM_CLUSTER_NAME", &cluster.config.cluster_name);
     put(&mut v, "SLURM_JOB_ID", job.id);
     put(&mut v, "SLURM_JOBID", job.id);
-    put(&mut v, "SLURM_JOB_NAME", request.name.as_deref().unwrap_or(""));
+    put(
+        &mut v,
+        "SLURM_JOB_NAME",
+        request.name.as_deref().unwrap_or(""),
+    );
     if !job.account.is_empty() {
         put(&mut v, "SLURM_JOB_ACCOUNT", &job.account);
     }
@@ -177,7 +203,11 @@ fn job_environment(cluster: &Cluster, job: &Job, allocation: &Allocation) -> Var
     put(&mut v, "SLURM_NODELIST", node_list(allocation));
     put(&mut v, "SLURM_JOB_NUM_NODES", allocation.nodes.len());
     put(&mut v, "SLURM_NNODES", allocation.nodes.len());
-    put(&mut v, "SLURM_JOB_CPUS_PER_NODE", compress_counts(&cpus_per_node(allocation)));
+    put(
+        &mut v,
+        "SLURM_JOB_CPUS_PER_NODE",
+        compress_counts(&cpus_per_node(allocation)),
+    );
     put(&mut v, "SLURM_TASKS_PER_NODE", compress_counts(&tasks));
     put(&mut v, "SLURM_JOB_UID", request.uid);
     put(&mut v, "SLURM_JOB_USER", &job.user_name);
@@ -194,17 +224,32 @@ fn job_environment(cluster: &Cluster, job: &Job, allocation: &Allocation) -> Var
         put(&mut v, "SLURM_JOB_END_TIME", end.0);
     }
     let ntasks = request.ntasks.unwrap_or_else(|| tasks.iter().sum());
-    if request.ntasks.is_some() || request.ntasks_per_node.is_some() || allocation.nodes.len() == 1 {
+    if request.ntasks.is_some() || request.ntasks_per_node.is_some() {
         put(&mut v, "SLURM_NTASKS", ntasks);
         put(&mut v, "SLURM_NPROCS", ntasks);
     }
     let numbers: [(&str, Option<u64>); 8] = [
         ("SLURM_CPUS_PER_TASK", request.cpus_per_task.map(u64::from)),
-        ("SLURM_NTASKS_PER_NODE", request.ntasks_per_node.map(u64::from)),
-        ("SLURM_NTASKS_PER_SOCKET", request.ntasks_per_socket.map(u64::from)),
-        ("SLURM_NTASKS_PER_CORE", request.ntasks_per_core.map(u64::from)),
-        ("SLURM_NTASKS_PER_GPU", request.ntasks_per_gpu.map(u64::from)),
-        ("SLURM_THREADS_PER_CORE", request.threads_per_core.map(u64::from)),
+        (
+            "SLURM_NTASKS_PER_NODE",
+            request.ntasks_per_node.map(u64::from),
+        ),
+        (
+            "SLURM_NTASKS_PER_SOCKET",
+            request.ntasks_per_socket.map(u64::from),
+        ),
+        (
+            "SLURM_NTASKS_PER_CORE",
+            request.ntasks_per_core.map(u64::from),
+        ),
+        (
+            "SLURM_NTASKS_PER_GPU",
+            request.ntasks_per_gpu.map(u64::from),
+        ),
+        (
+            "SLURM_THREADS_PER_CORE",
+            request.threads_per_core.map(u64::from),
+        ),
         ("SLURM_CPUS_PER_GPU", request.cpus_per_gpu.map(u64::from)),
         ("SLURM_MEM_PER_GPU", request.mem_per_gpu.map(|m| m.0)),
     ];
@@ -221,9 +266,19 @@ fn job_environment(cluster: &Cluster, job: &Job, allocation: &Allocation) -> Var
         ("SLURM_DISTRIBUTION", request.distribution.clone()),
         ("SLURM_GPU_BIND", request.gpu_bind.clone()),
         ("SLURM_GPUS", gres_texts(&request.gres_per_job, "gpu")),
-        ("SLURM_GPUS_PER_NODE", gres_texts(&request.gres_per_node, "gpu").filter(|_| request.extra.contains_key("gpus-per-node"))),
-        ("SLURM_GPUS_PER_TASK", gres_texts(&request.gres_per_task, "gpu")),
-        ("SLURM_GPUS_PER_SOCKET", gres_texts(&request.gres_per_socket, "gpu")),
+        (
+            "SLURM_GPUS_PER_NODE",
+            gres_texts(&request.gres_per_node, "gpu")
+                .filter(|_| request.extra.contains_key("gpus-per-node")),
+        ),
+        (
+            "SLURM_GPUS_PER_TASK",
+            gres_texts(&request.gres_per_task, "gpu"),
+        ),
+        (
+            "SLURM_GPUS_PER_SOCKET",
+            gres_texts(&request.gres_per_socket, "gpu"),
+        ),
     ];
     for (name, value) in texts {
         if let Some(value) = value {
@@ -241,13 +296,21 @@ fn memory_variable(cluster: &Cluster, job: &Job, allocation: &Allocation, v: &mu
     if let Some(per_cpu) = job.request.mem_per_cpu {
         put(v, "SLURM_MEM_PER_CPU", per_cpu.0);
     } else if let Some(per_node) = job.request.mem_per_node {
-        let amount = if per_node.0 == 0 { allocation.nodes.first().map_or(0, |part| part.memory.0) } else { per_node.0 };
+        let amount = if per_node.0 == 0 {
+            allocation.nodes.first().map_or(0, |part| part.memory.0)
+        } else {
+            per_node.0
+        };
         put(v, "SLURM_MEM_PER_NODE", amount);
     } else {
         let defaults = &cluster.config.scheduling.memory;
         let partition = cluster.partition(&job.partition);
-        let per_cpu = partition.and_then(|p| p.config.def_mem_per_cpu).unwrap_or(defaults.def_mem_per_cpu);
-        let per_node = partition.and_then(|p| p.config.def_mem_per_node).unwrap_or(defaults.def_mem_per_node);
+        let per_cpu = partition
+            .and_then(|p| p.config.def_mem_per_cpu)
+            .unwrap_or(defaults.def_mem_per_cpu);
+        let per_node = partition
+            .and_then(|p| p.config.def_mem_per_node)
+            .unwrap_or(defaults.def_mem_per_node);
         if per_cpu > MemoryMib::ZERO {
             put(v, "SLURM_MEM_PER_CPU", per_cpu.0);
         } else if per_node > MemoryMib::ZERO {
@@ -261,7 +324,11 @@ fn memory_variable(cluster: &Cluster, job: &Job, allocation: &Allocation, v: &mu
 pub fn start_order(cluster: &Cluster, job: &Job, part: &NodeAllocation) -> AgentOrder {
     let empty = Allocation::default();
     let allocation = job.allocation.as_deref().unwrap_or(&empty);
-    let node_index = allocation.nodes.iter().position(|p| p.name == part.name).unwrap_or(0) as u32;
+    let node_index = allocation
+        .nodes
+        .iter()
+        .position(|p| p.name == part.name)
+        .unwrap_or(0) as u32;
     AgentOrder::StartJob(JobOnNode {
         job_id: job.id,
         attempt: job.run_attempt,
@@ -279,8 +346,14 @@ pub fn start_order(cluster: &Cluster, job: &Job, part: &NodeAllocation) -> Agent
 /// The orders that give all its nodes to a job.
 #[must_use]
 pub fn start_orders(cluster: &Cluster, job: &Job) -> Vec<(String, AgentOrder)> {
-    let Some(allocation) = &job.allocation else { return Vec::new() };
-    allocation.nodes.iter().map(|part| (part.name.clone(), start_order(cluster, job, part))).collect()
+    let Some(allocation) = &job.allocation else {
+        return Vec::new();
+    };
+    allocation
+        .nodes
+        .iter()
+        .map(|part| (part.name.clone(), start_order(cluster, job, part)))
+        .collect()
 }
 
 /// The launch of the batch script.
@@ -296,9 +369,13 @@ const SUBMITTERS: [&str; 2] = ["SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST"];
 /// Lays the variables over the user's environment: ours win, except where the submitting command has the say.
 fn merge_environment(user: Vec<String>, variables: &Variables) -> Vec<String> {
     let told = |name: &str| {
-        SUBMITTERS.contains(&name) && user.iter().any(|entry| entry.split('=').next() == Some(name))
+        SUBMITTERS.contains(&name)
+            && user
+                .iter()
+                .any(|entry| entry.split('=').next() == Some(name))
     };
-    let variables: Vec<&(String, String)> = variables.iter().filter(|(name, _)| !told(name)).collect();
+    let variables: Vec<&(String, String)> =
+        variables.iter().filter(|(name, _)| !told(name)).collect();
     let ours: BTreeSet<&str> = variables.iter().map(|(name, _)| name.as_str()).collect();
     let mut merged: Vec<String> = user
         .into_iter()
@@ -307,7 +384,11 @@ fn merge_environment(user: Vec<String>, variables: &Variables) -> Vec<String> {
             !ours.contains(name)
         })
         .collect();
-    merged.extend(variables.into_iter().map(|(name, value)| format!("{name}={value}")));
+    merged.extend(
+        variables
+            .into_iter()
+            .map(|(name, value)| format!("{name}={value}")),
+    );
     merged
 }
 
@@ -323,13 +404,21 @@ pub fn step_order(cluster: &Cluster, job: &Job, step: &Step, at: usize) -> Optio
         put(&mut variables, "SLURM_STEP_ID", step.id.number() as i32);
         put(&mut variables, "SLURM_STEPID", step.id.number() as i32);
         let blob = job.environment.and_then(|id| cluster.blobs.get(&id));
-        blob.map(|blob| unpack_environment(&blob.bytes)).unwrap_or_default()
+        blob.map(|blob| unpack_environment(&blob.bytes))
+            .unwrap_or_default()
     } else {
         step_variables(job, step, &mut variables);
-        step.environment.as_ref().map(|bytes| unpack_environment(bytes)).unwrap_or_default()
+        step.environment
+            .as_ref()
+            .map(|bytes| unpack_environment(bytes))
+            .unwrap_or_default()
     };
     let script = is_batch
-        .then(|| job.script.and_then(|id| cluster.blobs.get(&id)).map(|blob| (*blob.bytes).clone()))
+        .then(|| {
+            job.script
+                .and_then(|id| cluster.blobs.get(&id))
+                .map(|blob| (*blob.bytes).clone())
+        })
         .flatten();
     let request = &job.request;
     let spec = &step.request;
@@ -356,28 +445,70 @@ pub fn step_order(cluster: &Cluster, job: &Job, step: &Step, at: usize) -> Optio
         memory: layout.memory,
         gres: layout.gres.clone(),
         script,
-        argv: if is_batch { request.script_args.clone() } else { spec.argv.clone() },
+        argv: if is_batch {
+            request.script_args.clone()
+        } else {
+            spec.argv.clone()
+        },
         environment: merge_environment(user_environment, &variables),
-        work_dir: if is_batch { request.work_dir.clone() } else { spec.work_dir.clone() },
+        work_dir: if is_batch {
+            request.work_dir.clone()
+        } else {
+            spec.work_dir.clone()
+        },
         umask: if is_batch { request.umask } else { spec.umask },
-        rlimits: if is_batch { request.rlimits.clone() } else { spec.rlimits.clone() },
-        std_in: if is_batch { request.std_in.clone() } else { spec.std_in.clone() },
-        std_out: if is_batch { request.std_out.clone() } else { spec.std_out.clone() },
-        std_err: if is_batch { request.std_err.clone() } else { spec.std_err.clone() },
-        open_mode: if append { OpenMode::Append } else { OpenMode::Truncate },
+        rlimits: if is_batch {
+            request.rlimits.clone()
+        } else {
+            spec.rlimits.clone()
+        },
+        std_in: if is_batch {
+            request.std_in.clone()
+        } else {
+            spec.std_in.clone()
+        },
+        std_out: if is_batch {
+            request.std_out.clone()
+        } else {
+            spec.std_out.clone()
+        },
+        std_err: if is_batch {
+            request.std_err.clone()
+        } else {
+            spec.std_err.clone()
+        },
+        open_mode: if append {
+            OpenMode::Append
+        } else {
+            OpenMode::Truncate
+        },
         pty: spec.pty,
         task_prolog: spec.task_prolog.clone(),
         task_epilog: spec.task_epilog.clone(),
         io_address: spec.io_address.clone(),
         io_secret: spec.io_secret.clone(),
         restart_count: job.run_attempt,
-        cpu_bind: if is_batch { None } else { spec.cpu_bind.clone() },
+        cpu_bind: if is_batch {
+            None
+        } else {
+            spec.cpu_bind.clone()
+        },
     }))
 }
 
 fn step_variables(job: &Job, step: &Step, v: &mut Variables) {
-    let names: Vec<&str> = step.layout.nodes.iter().map(|node| node.node.as_str()).collect();
-    let tasks: Vec<u32> = step.layout.nodes.iter().map(|node| node.task_ids.len() as u32).collect();
+    let names: Vec<&str> = step
+        .layout
+        .nodes
+        .iter()
+        .map(|node| node.node.as_str())
+        .collect();
+    let tasks: Vec<u32> = step
+        .layout
+        .nodes
+        .iter()
+        .map(|node| node.task_ids.len() as u32)
+        .collect();
     let number = step.id.number();
     put(v, "SLURM_STEP_ID", number);
     put(v, "SLURM_STEPID", number);
@@ -388,7 +519,12 @@ fn step_variables(job: &Job, step: &Step, v: &mut Variables) {
     put(v, "SLURM_NTASKS", step.num_tasks);
     put(v, "SLURM_NPROCS", step.num_tasks);
     // In a step these two speak of the step (cli reference 1.4).
-    v.retain(|(name, _)| !matches!(name.as_str(), "SLURM_TASKS_PER_NODE" | "SLURM_NNODES" | "SLURM_NODELIST"));
+    v.retain(|(name, _)| {
+        !matches!(
+            name.as_str(),
+            "SLURM_TASKS_PER_NODE" | "SLURM_NNODES" | "SLURM_NODELIST"
+        )
+    });
     put(v, "SLURM_TASKS_PER_NODE", compress_counts(&tasks));
     put(v, "SLURM_NNODES", names.len());
     put(v, "SLURM_NODELIST", collapse_hostlist(&names));
@@ -402,7 +538,11 @@ fn step_variables(job: &Job, step: &Step, v: &mut Variables) {
         put(v, "SLURM_SRUN_COMM_HOST", host);
         put(v, "SLURM_LAUNCH_NODE_IPADDR", host);
     }
-    let distribution = step.request.distribution.clone().unwrap_or_else(|| default_distribution(step).to_owned());
+    let distribution = step
+        .request
+        .distribution
+        .clone()
+        .unwrap_or_else(|| default_distribution(step).to_owned());
     v.retain(|(name, _)| name != "SLURM_DISTRIBUTION");
     put(v, "SLURM_DISTRIBUTION", distribution);
     put(v, "SLURM_UMASK", format!("{:04o}", step.request.umask));
@@ -412,27 +552,51 @@ fn step_variables(job: &Job, step: &Step, v: &mut Variables) {
 /// Block when there are more tasks than nodes, else cyclic.
 #[must_use]
 pub fn default_distribution(step: &Step) -> &'static str {
-    if step.num_tasks as usize > step.layout.nodes.len() { "block" } else { "cyclic" }
+    if step.num_tasks as usize > step.layout.nodes.len() {
+        "block"
+    } else {
+        "cyclic"
+    }
 }
 
 /// `2026-11-30T04:43:14` in UTC; agents replace it by local time. Kept here as seconds so that no time zone enters the engine.
 fn kill_message(job: &Job, node: &str, cause: &str, now: UnixSeconds) -> String {
-    if cause.is_empty() { String::new() } else { format!("*** JOB {} ON {node} CANCELLED AT @{} {cause} ***", job.id, now.0) }
+    if cause.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "*** JOB {} ON {node} CANCELLED AT @{} {cause} ***",
+            job.id, now.0
+        )
+    }
 }
 
 /// The order that ends a job on one node.
 #[must_use]
-pub fn terminate_order(cluster: &Cluster, job: &Job, part: &NodeAllocation, kill: &Kill, now: UnixSeconds) -> AgentOrder {
+pub fn terminate_order(
+    cluster: &Cluster,
+    job: &Job,
+    part: &NodeAllocation,
+    kill: &Kill,
+    now: UnixSeconds,
+) -> AgentOrder {
     let empty = Allocation::default();
     let allocation = job.allocation.as_deref().unwrap_or(&empty);
     let (kill_wait, message) = match kill {
         Kill::Leftovers => (0, String::new()),
-        Kill::Gently { cause } => (kill_wait_secs(cluster), kill_message(job, &part.name, cause, now)),
+        Kill::Gently { cause } => (
+            kill_wait_secs(cluster),
+            kill_message(job, &part.name, cause, now),
+        ),
     };
     let mut environment = script_environment(cluster, job, allocation);
     put(&mut environment, "SLURM_JOB_EXIT_CODE", job.exit_status.0);
     put(&mut environment, "SLURM_JOB_EXIT_CODE2", job.exit_status);
-    put(&mut environment, "SLURM_JOB_DERIVED_EC", job.derived_exit_status.0);
+    put(
+        &mut environment,
+        "SLURM_JOB_DERIVED_EC",
+        job.derived_exit_status.0,
+    );
     AgentOrder::TerminateJob {
         job_id: job.id,
         attempt: job.run_attempt,
@@ -449,7 +613,12 @@ pub fn terminate_order(cluster: &Cluster, job: &Job, part: &NodeAllocation, kill
 pub fn live_nodes(job: &Job) -> Vec<&NodeAllocation> {
     job.allocation
         .as_ref()
-        .map(|a| a.nodes.iter().filter(|part| part.phase < NodePhase::Ending).collect())
+        .map(|a| {
+            a.nodes
+                .iter()
+                .filter(|part| part.phase < NodePhase::Ending)
+                .collect()
+        })
         .unwrap_or_default()
 }
 
@@ -468,9 +637,18 @@ mod tests {
     /// The job's variables win over the submitter's; the folder of the submission is the submitter's.
     #[test]
     fn environments_are_merged() {
-        let user = vec!["A=1".to_owned(), "SLURM_JOB_ID=3".to_owned(), "SLURM_SUBMIT_DIR=/home".to_owned()];
-        let ours =
-            vec![("SLURM_JOB_ID".to_owned(), "7".to_owned()), ("SLURM_SUBMIT_DIR".to_owned(), "/work".to_owned())];
-        assert_eq!(merge_environment(user, &ours), ["A=1", "SLURM_SUBMIT_DIR=/home", "SLURM_JOB_ID=7"]);
+        let user = vec![
+            "A=1".to_owned(),
+            "SLURM_JOB_ID=3".to_owned(),
+            "SLURM_SUBMIT_DIR=/home".to_owned(),
+        ];
+        let ours = vec![
+            ("SLURM_JOB_ID".to_owned(), "7".to_owned()),
+            ("SLURM_SUBMIT_DIR".to_owned(), "/work".to_owned()),
+        ];
+        assert_eq!(
+            merge_environment(user, &ours),
+            ["A=1", "SLURM_SUBMIT_DIR=/home", "SLURM_JOB_ID=7"]
+        );
     }
 }

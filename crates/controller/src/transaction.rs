@@ -37,7 +37,12 @@ pub struct Transaction<'a> {
 impl<'a> Transaction<'a> {
     /// Begins a command.
     pub fn new(cluster: &'a mut Cluster, now: UnixSeconds) -> Self {
-        Self { cluster, now, entry: JournalEntry::default(), effects: Vec::new() }
+        Self {
+            cluster,
+            now,
+            entry: JournalEntry::default(),
+            effects: Vec::new(),
+        }
     }
 
     /// Runs one command; on a rejection the state is as before and nothing is left to do.
@@ -67,7 +72,13 @@ impl<'a> Transaction<'a> {
     pub fn emit(&mut self, event: Event) {
         let before = accounting_feed::before(self.cluster, &event);
         event::apply(self.cluster, &event);
-        accounting_feed::collect(self.cluster, &event, before, self.now, &mut self.entry.accounting);
+        accounting_feed::collect(
+            self.cluster,
+            &event,
+            before,
+            self.now,
+            &mut self.entry.accounting,
+        );
         self.entry.events.push(event);
     }
 
@@ -78,7 +89,10 @@ impl<'a> Transaction<'a> {
 
     /// Sends an order to a node.
     pub fn order(&mut self, node: &str, order: AgentOrder) {
-        self.effects.push(Effect::Order { node: node.to_owned(), order: Box::new(order) });
+        self.effects.push(Effect::Order {
+            node: node.to_owned(),
+            order: Box::new(order),
+        });
     }
 
     /// Asks for a scheduling pass.
@@ -90,8 +104,15 @@ impl<'a> Transaction<'a> {
 
     /// Tells accounting which cluster this is. Makes no event: the state is not concerned.
     pub fn register_cluster(&mut self, control_host: String, control_port: u32) {
-        let registration = accounting_feed::cluster_registration(self.cluster, self.now, control_host, control_port);
-        self.entry.accounting.push(AccountingUpdate::Cluster(registration));
+        let registration = accounting_feed::cluster_registration(
+            self.cluster,
+            self.now,
+            control_host,
+            control_port,
+        );
+        self.entry
+            .accounting
+            .push(AccountingUpdate::Cluster(registration));
     }
 
     /// Nothing has been recorded so far.

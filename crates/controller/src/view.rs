@@ -31,17 +31,28 @@ pub type UserNames<'a> = &'a dyn Fn(u32) -> Option<String>;
 #[must_use]
 pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
     let partition = cluster.partition(&job.partition);
-    let normal =
-        partition.and_then(|p| select::ResourceRequest::new(&job.request, p, &cluster.config).ok().map(|n| (p, n)));
-    let req_tres = normal.as_ref().map(|(p, n)| select::tres::req_tres(cluster, n, p)).unwrap_or_default();
+    let normal = partition.and_then(|p| {
+        select::ResourceRequest::new(&job.request, p, &cluster.config)
+            .ok()
+            .map(|n| (p, n))
+    });
+    let req_tres = normal
+        .as_ref()
+        .map(|(p, n)| select::tres::req_tres(cluster, n, p))
+        .unwrap_or_default();
     let alloc_tres = job
         .allocation
         .as_ref()
         .filter(|_| !job.state.is_pending())
         .map(|a| select::tres::alloc_tres(cluster, &job.partition, a))
         .unwrap_or_default();
-    let holds = job.allocation.as_ref().filter(|_| !job.state.is_pending() || job.state.is_completing());
-    let nodes = holds.map(|a| collapse_hostlist(a.node_names())).unwrap_or_default();
+    let holds = job
+        .allocation
+        .as_ref()
+        .filter(|_| !job.state.is_pending() || job.state.is_completing());
+    let nodes = holds
+        .map(|a| collapse_hostlist(a.node_names()))
+        .unwrap_or_default();
     let (reason, reason_text) = shown_reason(cluster, job, now);
     let note = cluster.plan_notes.get(&job.id).filter(|_| job.is_queued());
     let pending = job.state.is_pending();
@@ -49,9 +60,17 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         .time_limit
         .or_else(|| partition.map(|p| schedule::time_limit_of(job, p)))
         .unwrap_or(TimeLimit::Unlimited);
-    let start_time = if pending { note.and_then(|n| n.expected_start).or(job.begin_time) } else { job.start_time };
+    let start_time = if pending {
+        note.and_then(|n| n.expected_start).or(job.begin_time)
+    } else {
+        job.start_time
+    };
     let end_time = if pending {
-        start_time.and_then(|start| time_limit.seconds().map(|limit| start.saturating_add(limit)))
+        start_time.and_then(|start| {
+            time_limit
+                .seconds()
+                .map(|limit| start.saturating_add(limit))
+        })
     } else if job.state.is_finished() {
         job.end_time
     } else {
@@ -74,7 +93,9 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         job_id: job.id,
         array_job_id: array.map(|a| a.array_job_id),
         array_task_id: array.and_then(|a| a.task_id),
-        array_task_string: array.filter(|a| a.task_id.is_none()).map(|a| a.pending.tasks.to_string()),
+        array_task_string: array
+            .filter(|a| a.task_id.is_none())
+            .map(|a| a.pending.tasks.to_string()),
         array_max_tasks: array.map_or(0, |a| a.pending.throttle),
         description: shown_request(job, normal.as_ref().map(|(_, n)| n)),
         user_name: job.user_name.clone(),
@@ -107,10 +128,16 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         scheduler: job.scheduler.clone(),
         nodes,
         sched_nodes: note.and_then(|n| n.planned_nodes.clone()),
-        batch_host: holds.and_then(|a| a.nodes.first()).map(|p| p.name.clone()).filter(|_| job.request.batch),
+        batch_host: holds
+            .and_then(|a| a.nodes.first())
+            .map(|p| p.name.clone())
+            .filter(|_| job.request.batch),
         failed_node: job.failed_node.clone(),
         num_nodes,
-        num_cpus: holds.map_or_else(|| normal.as_ref().map_or(1, |(_, n)| n.num_cpus()), |a| a.cpu_count()),
+        num_cpus: holds.map_or_else(
+            || normal.as_ref().map_or(1, |(_, n)| n.num_cpus()),
+            |a| a.cpu_count(),
+        ),
         num_tasks: normal.as_ref().map_or(1, |(_, n)| n.num_tasks()),
         req_tres,
         alloc_tres,
@@ -128,7 +155,13 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
             })
             .unwrap_or_default(),
         completing_nodes: holds
-            .map(|a| a.nodes.iter().filter(|p| p.phase == NodePhase::Ending).map(|p| p.name.clone()).collect())
+            .map(|a| {
+                a.nodes
+                    .iter()
+                    .filter(|p| p.phase == NodePhase::Ending)
+                    .map(|p| p.name.clone())
+                    .collect()
+            })
             .unwrap_or_default(),
         next_step_id: job.next_step_id,
         kill_requester: job.kill_requester,
@@ -143,12 +176,20 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
 /// The request with the memory that partition or cluster fill in, as `MinMemoryCPU=`/`MinMemoryNode=` show it.
 fn shown_request(job: &Job, normal: Option<&select::ResourceRequest>) -> JobDescription {
     let mut request = JobDescription::clone(&job.request);
-    let given = request.mem_per_node.is_some() || request.mem_per_cpu.is_some() || request.mem_per_gpu.is_some();
+    let given = request.mem_per_node.is_some()
+        || request.mem_per_cpu.is_some()
+        || request.mem_per_gpu.is_some();
     if !given {
         match normal.map(|n| n.memory) {
-            Some(select::MemoryRequest::PerCpu(memory)) => request.mem_per_cpu = Some(MemoryMib(memory)),
-            Some(select::MemoryRequest::PerNode(memory)) => request.mem_per_node = Some(MemoryMib(memory)),
-            Some(select::MemoryRequest::PerGpu(memory)) => request.mem_per_gpu = Some(MemoryMib(memory)),
+            Some(select::MemoryRequest::PerCpu(memory)) => {
+                request.mem_per_cpu = Some(MemoryMib(memory))
+            }
+            Some(select::MemoryRequest::PerNode(memory)) => {
+                request.mem_per_node = Some(MemoryMib(memory))
+            }
+            Some(select::MemoryRequest::PerGpu(memory)) => {
+                request.mem_per_gpu = Some(MemoryMib(memory))
+            }
             Some(select::MemoryRequest::WholeNode) | None => {}
         }
     }
@@ -172,9 +213,16 @@ fn shown_reason(cluster: &Cluster, job: &Job, now: UnixSeconds) -> (Reason, Opti
 /// A file pattern of the batch script with its fields filled in, absolute.
 #[must_use]
 pub fn file_path(job: &Job, pattern: Option<&str>) -> String {
-    let Some(pattern) = pattern.filter(|pattern| !pattern.is_empty()) else { return String::new() };
+    let Some(pattern) = pattern.filter(|pattern| !pattern.is_empty()) else {
+        return String::new();
+    };
     let array = job.array.as_ref();
-    let host = job.allocation.as_ref().and_then(|a| a.nodes.first()).map(|p| p.name.clone()).unwrap_or_default();
+    let host = job
+        .allocation
+        .as_ref()
+        .and_then(|a| a.nodes.first())
+        .map(|p| p.name.clone())
+        .unwrap_or_default();
     let context = FilenameContext {
         job_id: job.id.0,
         array_job_id: array.map(|a| a.array_job_id.0),
@@ -189,13 +237,22 @@ pub fn file_path(job: &Job, pattern: Option<&str>) -> String {
         sluid: String::new(),
     };
     let path = expand_pattern(pattern, &context);
-    if path.starts_with('/') { path } else { format!("{}/{path}", job.request.work_dir.trim_end_matches('/')) }
+    if path.starts_with('/') {
+        path
+    } else {
+        format!("{}/{path}", job.request.work_dir.trim_end_matches('/'))
+    }
 }
 
 /// A step as the commands show it.
 #[must_use]
 pub fn step_info(job: &Job, step: &Step) -> StepInfo {
-    let names: Vec<&str> = step.layout.nodes.iter().map(|node| node.node.as_str()).collect();
+    let names: Vec<&str> = step
+        .layout
+        .nodes
+        .iter()
+        .map(|node| node.node.as_str())
+        .collect();
     let array = job.array.as_ref();
     StepInfo {
         job_id: job.id,
@@ -212,9 +269,17 @@ pub fn step_info(job: &Job, step: &Step) -> StepInfo {
         time_limit: step.request.time_limit.unwrap_or(TimeLimit::Unlimited),
         nodes: collapse_hostlist(&names),
         num_nodes: names.len() as u32,
-        num_cpus: if step.id == StepId::Batch { 0 } else { step.num_cpus },
+        num_cpus: if step.id == StepId::Batch {
+            0
+        } else {
+            step.num_cpus
+        },
         num_tasks: step.num_tasks,
-        tres: if step.id == StepId::Batch { Tres::new() } else { step_tres(step) },
+        tres: if step.id == StepId::Batch {
+            Tres::new()
+        } else {
+            step_tres(step)
+        },
         srun_host: step.request.srun_host.clone(),
         srun_pid: step.request.srun_pid,
         exit_status: step.exit_status,
@@ -239,7 +304,10 @@ pub fn step_tres(step: &Step) -> Tres {
     for gres in step.layout.nodes.iter().flat_map(|node| &node.gres) {
         tres.add_to(TresKind::gres(&gres.name, None), gres.count);
         if gres.type_name.is_some() {
-            tres.add_to(TresKind::gres(&gres.name, gres.type_name.as_deref()), gres.count);
+            tres.add_to(
+                TresKind::gres(&gres.name, gres.type_name.as_deref()),
+                gres.count,
+            );
         }
     }
     tres
@@ -255,7 +323,10 @@ pub fn node_tres(node: &Node) -> Tres {
     for gres in &node.gres {
         tres.add_to(TresKind::gres(&gres.name, None), gres.count);
         if gres.type_name.is_some() {
-            tres.add_to(TresKind::gres(&gres.name, gres.type_name.as_deref()), gres.count);
+            tres.add_to(
+                TresKind::gres(&gres.name, gres.type_name.as_deref()),
+                gres.count,
+            );
         }
     }
     tres
@@ -263,11 +334,20 @@ pub fn node_tres(node: &Node) -> Tres {
 
 /// A node as the commands show it.
 #[must_use]
-pub fn node_info(cluster: &Cluster, index: NodeIndex, node: &Node, user_name: UserNames<'_>) -> NodeInfo {
+pub fn node_info(
+    cluster: &Cluster,
+    index: NodeIndex,
+    node: &Node,
+    user_name: UserNames<'_>,
+) -> NodeInfo {
     let config = &node.config;
     let hardware = node.hardware.as_deref();
     let load = cluster.loads.get(&index);
-    let used_cpus = if node.whole_node_job.is_some() { config.cpus } else { node.used_cpu_count() };
+    let used_cpus = if node.whole_node_job.is_some() {
+        config.cpus
+    } else {
+        node.used_cpu_count()
+    };
     let mut alloc_tres = Tres::new();
     if used_cpus > 0 {
         alloc_tres.set(TresKind::Cpu, u64::from(used_cpus));
@@ -278,7 +358,10 @@ pub fn node_info(cluster: &Cluster, index: NodeIndex, node: &Node, user_name: Us
     for gres in node.gres.iter().filter(|gres| gres.used_count > 0) {
         alloc_tres.add_to(TresKind::gres(&gres.name, None), gres.used_count);
         if gres.type_name.is_some() {
-            alloc_tres.add_to(TresKind::gres(&gres.name, gres.type_name.as_deref()), gres.used_count);
+            alloc_tres.add_to(
+                TresKind::gres(&gres.name, gres.type_name.as_deref()),
+                gres.used_count,
+            );
         }
     }
     let mut state = node.shown_state();
@@ -293,11 +376,15 @@ pub fn node_info(cluster: &Cluster, index: NodeIndex, node: &Node, user_name: Us
         port: config.port,
         state,
         reason: node.reason.clone(),
-        reason_user: node.reason_uid.map(|uid| user_name(uid).unwrap_or_else(|| uid.to_string())),
+        reason_user: node
+            .reason_uid
+            .map(|uid| user_name(uid).unwrap_or_else(|| uid.to_string())),
         reason_uid: node.reason_uid,
         reason_time: node.reason_time,
         cpus: config.cpus,
-        cpus_effective: config.cpus.saturating_sub(config.core_spec_count * config.threads_per_core),
+        cpus_effective: config
+            .cpus
+            .saturating_sub(config.core_spec_count * config.threads_per_core),
         alloc_cpus: used_cpus,
         boards: config.boards,
         sockets: config.sockets,
@@ -309,7 +396,10 @@ pub fn node_info(cluster: &Cluster, index: NodeIndex, node: &Node, user_name: Us
         cpu_load_centi: load.map(|l| l.cpu_load_centi),
         tmp_disk_mib: config.tmp_disk_mib,
         weight: node.effective_weight(),
-        features: node.features.clone().unwrap_or_else(|| config.features.clone()),
+        features: node
+            .features
+            .clone()
+            .unwrap_or_else(|| config.features.clone()),
         active_features: node.effective_features().to_vec(),
         gres: node
             .gres
@@ -357,7 +447,10 @@ fn some(memory: Option<MemoryMib>, default: MemoryMib) -> Option<MemoryMib> {
 #[must_use]
 pub fn partition_info(cluster: &Cluster, partition: &Partition) -> PartitionInfo {
     let config = &partition.config;
-    let nodes = partition.nodes.iter().filter_map(|index| cluster.node(*index));
+    let nodes = partition
+        .nodes
+        .iter()
+        .filter_map(|index| cluster.node(*index));
     let mut tres = Tres::new();
     let mut cpus = 0;
     for node in nodes {
@@ -380,7 +473,11 @@ pub fn partition_info(cluster: &Cluster, partition: &Partition) -> PartitionInfo
         deny_accounts: config.deny_accounts.clone(),
         allow_qos: config.allow_qos.clone().unwrap_or_default(),
         deny_qos: config.deny_qos.clone(),
-        alloc_nodes: config.alloc_nodes.clone().map(|nodes| collapse_hostlist(&nodes)).unwrap_or_default(),
+        alloc_nodes: config
+            .alloc_nodes
+            .clone()
+            .map(|nodes| collapse_hostlist(&nodes))
+            .unwrap_or_default(),
         alternate: config.alternate.clone(),
         qos: config.qos.clone(),
         default_time: config.default_time,
@@ -440,7 +537,11 @@ mod partition_words {
         let own = config.preempt_mode.as_ref().and_then(|mode| mode.mode);
         let preempt = &cluster.config.preempt;
         let mode = own.unwrap_or(preempt.mode).as_str().to_owned();
-        if own.is_none() && preempt.gang { format!("GANG,{mode}") } else { mode }
+        if own.is_none() && preempt.gang {
+            format!("GANG,{mode}")
+        } else {
+            mode
+        }
     }
 
     pub(super) fn select(config: &PartitionConfig) -> String {
@@ -470,7 +571,10 @@ mod partition_words {
     }
 
     pub(super) fn billing_weights(config: &PartitionConfig) -> Option<String> {
-        let raw = config.raw.iter().find(|(key, _)| key.eq_ignore_ascii_case("TRESBillingWeights"));
+        let raw = config
+            .raw
+            .iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case("TRESBillingWeights"));
         raw.map(|(_, value)| value.clone())
     }
 }

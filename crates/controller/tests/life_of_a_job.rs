@@ -30,7 +30,10 @@ fn exit_codes_become_states() {
     assert_eq!(w.state(good), "CD");
     w.finish(bad, WaitStatus::exited(3));
     let job = w.cluster.job(bad).unwrap();
-    assert_eq!((job.state.code(), job.exit_status.to_string().as_str()), ("F", "3:0"));
+    assert_eq!(
+        (job.state.code(), job.exit_status.to_string().as_str()),
+        ("F", "3:0")
+    );
     assert_eq!(w.reason(bad), "NonZeroExitCode");
     w.check();
 }
@@ -39,7 +42,11 @@ fn exit_codes_become_states() {
 #[test]
 fn a_job_over_two_nodes_gets_both() {
     let mut w = World::new();
-    let id = w.submit(JobDescription { min_nodes: Some(2), max_nodes: Some(2), ..cpus(4) });
+    let id = w.submit(JobDescription {
+        min_nodes: Some(2),
+        max_nodes: Some(2),
+        ..cpus(4)
+    });
     w.pass();
     assert_eq!(w.nodes(id), "n[1-2]");
     let started: Vec<&str> = w
@@ -55,7 +62,11 @@ fn a_job_over_two_nodes_gets_both() {
         .filter(|(_, order)| matches!(order, AgentOrder::LaunchStep(_)))
         .map(|(node, _)| node.as_str())
         .collect();
-    assert_eq!(launched, ["n1"], "the batch script runs on the first node only");
+    assert_eq!(
+        launched,
+        ["n1"],
+        "the batch script runs on the first node only"
+    );
     w.finish(id, WaitStatus::SUCCESS);
     assert_eq!(w.state(id), "CD");
     w.check();
@@ -65,14 +76,25 @@ fn a_job_over_two_nodes_gets_both() {
 #[test]
 fn an_array_keeps_its_throttle() {
     let mut w = World::new();
-    let array = w.submit(JobDescription { array: Some("0-9%3".to_owned()), ..cpus(1) });
+    let array = w.submit(JobDescription {
+        array: Some("0-9%3".to_owned()),
+        ..cpus(1)
+    });
     w.pass();
-    assert_eq!(w.tasks(array).keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(
+        w.tasks(array).keys().copied().collect::<Vec<_>>(),
+        [0, 1, 2]
+    );
     assert_eq!(w.reason(array), "JobArrayTaskLimit");
     w.pass();
     assert_eq!(w.tasks(array).len(), 3, "a second pass starts no more");
     for _ in 0..10 {
-        let running: Vec<JobId> = w.tasks(array).values().copied().filter(|id| w.state(*id) == "R").collect();
+        let running: Vec<JobId> = w
+            .tasks(array)
+            .values()
+            .copied()
+            .filter(|id| w.state(*id) == "R")
+            .collect();
         assert!(running.len() <= 3);
         for id in running {
             w.finish(id, WaitStatus::SUCCESS);
@@ -81,7 +103,10 @@ fn an_array_keeps_its_throttle() {
     }
     let tasks = w.tasks(array);
     assert_eq!(tasks.len(), 10);
-    assert_eq!(tasks[&9], array, "the record of the unstarted tasks became the last task");
+    assert_eq!(
+        tasks[&9], array,
+        "the record of the unstarted tasks became the last task"
+    );
     assert!(tasks.values().all(|id| w.state(*id) == "CD"));
     w.check();
 }
@@ -90,14 +115,30 @@ fn an_array_keeps_its_throttle() {
 #[test]
 fn unstarted_tasks_can_be_cancelled() {
     let mut w = World::new();
-    let array = w.submit(JobDescription { array: Some("1-5".to_owned()), hold: true, ..cpus(1) });
+    let array = w.submit(JobDescription {
+        array: Some("1-5".to_owned()),
+        hold: true,
+        ..cpus(1)
+    });
     let target = vec![format!("{array}_[2-3]")];
-    let outcomes = w.run(|t| Ok(signal_targets(t, &target, SignalRequest::default(), &ALICE))).unwrap();
+    let outcomes = w
+        .run(|t| Ok(signal_targets(t, &target, SignalRequest::default(), &ALICE)))
+        .unwrap();
     assert!(outcomes.iter().all(|o| o.rejection.is_none()));
     let tasks = w.tasks(array);
     assert_eq!(tasks.keys().copied().collect::<Vec<_>>(), [2, 3]);
     assert!(tasks.values().all(|id| w.state(*id) == "CA"));
-    assert_eq!(w.cluster.job(array).unwrap().array.as_ref().unwrap().pending.to_string(), "1,4-5");
+    assert_eq!(
+        w.cluster
+            .job(array)
+            .unwrap()
+            .array
+            .as_ref()
+            .unwrap()
+            .pending
+            .to_string(),
+        "1,4-5"
+    );
     w.check();
 }
 
@@ -105,16 +146,24 @@ fn unstarted_tasks_can_be_cancelled() {
 #[test]
 fn one_task_is_cancelled_alone() {
     let mut w = World::new();
-    let array = w.submit(JobDescription { array: Some("1-3%2".to_owned()), ..cpus(1) });
+    let array = w.submit(JobDescription {
+        array: Some("1-3%2".to_owned()),
+        ..cpus(1)
+    });
     w.pass();
     for task in ["2", "3"] {
         let target = vec![format!("{array}_{task}")];
-        w.run(|t| Ok(signal_targets(t, &target, SignalRequest::default(), &ALICE))).unwrap();
+        w.run(|t| Ok(signal_targets(t, &target, SignalRequest::default(), &ALICE)))
+            .unwrap();
     }
     w.epilogs();
     let states: Vec<String> = w.tasks(array).values().map(|id| w.state(*id)).collect();
     assert_eq!(states, ["R", "CA"]);
-    assert_eq!(w.state(array), "CA", "the record of the unstarted tasks held task 3 alone");
+    assert_eq!(
+        w.state(array),
+        "CA",
+        "the record of the unstarted tasks held task 3 alone"
+    );
     w.check();
 }
 
@@ -122,7 +171,10 @@ fn one_task_is_cancelled_alone() {
 #[test]
 fn a_job_over_its_limit_times_out() {
     let mut w = World::new();
-    let id = w.submit(JobDescription { time_limit: Some(TimeLimit::Minutes(1)), ..cpus(1) });
+    let id = w.submit(JobDescription {
+        time_limit: Some(TimeLimit::Minutes(1)),
+        ..cpus(1)
+    });
     w.pass();
     w.now = UnixSeconds(w.now.0 + 59);
     w.tick();
@@ -131,14 +183,21 @@ fn a_job_over_its_limit_times_out() {
     w.tick();
     assert_eq!(w.state(id), "CG");
     let wait = w.orders.iter().find_map(|(_, order)| match order {
-        AgentOrder::TerminateJob { kill_wait_secs, message, .. } => Some((*kill_wait_secs, message.clone())),
+        AgentOrder::TerminateJob {
+            kill_wait_secs,
+            message,
+            ..
+        } => Some((*kill_wait_secs, message.clone())),
         _ => None,
     });
     let (seconds, message) = wait.expect("the node is told to end the job");
     assert_eq!(seconds, 5);
     assert!(message.contains("DUE TO TIME LIMIT"), "{message}");
     w.epilogs();
-    assert_eq!((w.state(id).as_str(), w.reason(id).as_str()), ("TO", "TimeLimit"));
+    assert_eq!(
+        (w.state(id).as_str(), w.reason(id).as_str()),
+        ("TO", "TimeLimit")
+    );
     w.check();
 }
 
@@ -146,16 +205,29 @@ fn a_job_over_its_limit_times_out() {
 #[test]
 fn the_warning_signal_is_sent_once() {
     let mut w = World::new();
-    let warn = sluice_model::job::WarnSignal { signal: 10, seconds: 30, batch_only: true, reservation: false };
-    let id = w.submit(JobDescription { time_limit: Some(TimeLimit::Minutes(1)), warn_signal: Some(warn), ..cpus(1) });
+    let warn = sluice_model::job::WarnSignal {
+        signal: 10,
+        seconds: 30,
+        batch_only: true,
+        reservation: false,
+    };
+    let id = w.submit(JobDescription {
+        time_limit: Some(TimeLimit::Minutes(1)),
+        warn_signal: Some(warn),
+        ..cpus(1)
+    });
     w.pass();
     w.orders.clear();
     for _ in 0..3 {
         w.now = UnixSeconds(w.now.0 + 15);
         w.tick();
     }
-    let signals: Vec<&AgentOrder> =
-        w.orders.iter().map(|(_, order)| order).filter(|order| matches!(order, AgentOrder::Signal { .. })).collect();
+    let signals: Vec<&AgentOrder> = w
+        .orders
+        .iter()
+        .map(|(_, order)| order)
+        .filter(|order| matches!(order, AgentOrder::Signal { .. }))
+        .collect();
     assert_eq!(signals.len(), 1);
     assert!(matches!(
         signals[0],
@@ -172,16 +244,42 @@ fn cancelling() {
     let id = w.submit(cpus(1));
     w.pass();
     let target = vec![id.to_string()];
-    let denied = w.run(|t| Ok(signal_targets(t, &target, SignalRequest::default(), &BOB))).unwrap();
-    assert_eq!(denied[0].rejection.as_ref().unwrap().code, ErrorCode::AccessDenied);
-    w.run(|t| Ok(signal_targets(t, &target, SignalRequest::default(), &ALICE))).unwrap();
+    let denied = w
+        .run(|t| Ok(signal_targets(t, &target, SignalRequest::default(), &BOB)))
+        .unwrap();
+    assert_eq!(
+        denied[0].rejection.as_ref().unwrap().code,
+        ErrorCode::AccessDenied
+    );
+    w.run(|t| Ok(signal_targets(t, &target, SignalRequest::default(), &ALICE)))
+        .unwrap();
     w.epilogs();
     let job = w.cluster.job(id).unwrap();
-    assert_eq!((job.state.code(), job.kill_requester), ("CA", Some(ALICE.uid)));
-    let again = w.run(|t| Ok(signal_targets(t, &target, SignalRequest::default(), &ALICE))).unwrap();
-    assert_eq!(again[0].rejection.as_ref().unwrap().code, ErrorCode::AlreadyDone);
-    let unknown = w.run(|t| Ok(signal_targets(t, &["999".to_owned()], SignalRequest::default(), &ALICE))).unwrap();
-    assert_eq!(unknown[0].rejection.as_ref().unwrap().code, ErrorCode::InvalidJobId);
+    assert_eq!(
+        (job.state.code(), job.kill_requester),
+        ("CA", Some(ALICE.uid))
+    );
+    let again = w
+        .run(|t| Ok(signal_targets(t, &target, SignalRequest::default(), &ALICE)))
+        .unwrap();
+    assert_eq!(
+        again[0].rejection.as_ref().unwrap().code,
+        ErrorCode::AlreadyDone
+    );
+    let unknown = w
+        .run(|t| {
+            Ok(signal_targets(
+                t,
+                &["999".to_owned()],
+                SignalRequest::default(),
+                &ALICE,
+            ))
+        })
+        .unwrap();
+    assert_eq!(
+        unknown[0].rejection.as_ref().unwrap().code,
+        ErrorCode::InvalidJobId
+    );
     w.check();
 }
 
@@ -189,13 +287,20 @@ fn cancelling() {
 #[test]
 fn a_retried_submission_is_one_job() {
     let mut w = World::new();
-    let description = JobDescription { submission_key: "k1".to_owned(), ..cpus(1) };
+    let description = JobDescription {
+        submission_key: "k1".to_owned(),
+        ..cpus(1)
+    };
     let first = w.submit(description.clone());
     let second = w.submit(description.clone());
     assert_eq!(first, second);
     assert_eq!(w.cluster.jobs.len(), 1);
     // An array's tasks do not answer for it either.
-    let array = JobDescription { submission_key: "k2".to_owned(), array: Some("0-3".to_owned()), ..cpus(1) };
+    let array = JobDescription {
+        submission_key: "k2".to_owned(),
+        array: Some("0-3".to_owned()),
+        ..cpus(1)
+    };
     let first = w.submit(array.clone());
     w.pass();
     assert_eq!(w.submit(array), first);
@@ -206,8 +311,24 @@ fn a_retried_submission_is_one_job() {
 #[test]
 fn dependencies_follow_their_target() {
     for (status, expected) in [
-        (WaitStatus::exited(0), [("afterok", "R"), ("afternotok", "PD"), ("afterany", "R"), ("after", "R")]),
-        (WaitStatus::exited(1), [("afterok", "PD"), ("afternotok", "R"), ("afterany", "R"), ("after", "R")]),
+        (
+            WaitStatus::exited(0),
+            [
+                ("afterok", "R"),
+                ("afternotok", "PD"),
+                ("afterany", "R"),
+                ("after", "R"),
+            ],
+        ),
+        (
+            WaitStatus::exited(1),
+            [
+                ("afterok", "PD"),
+                ("afternotok", "R"),
+                ("afterany", "R"),
+                ("after", "R"),
+            ],
+        ),
     ] {
         let mut w = World::new();
         let target = w.submit(cpus(1));
@@ -215,7 +336,13 @@ fn dependencies_follow_their_target() {
             .iter()
             .map(|(kind, state)| {
                 let dependency = Some(format!("{kind}:{target}"));
-                (w.submit(JobDescription { dependency, ..cpus(1) }), *state)
+                (
+                    w.submit(JobDescription {
+                        dependency,
+                        ..cpus(1)
+                    }),
+                    *state,
+                )
             })
             .collect();
         w.pass();
@@ -237,7 +364,10 @@ fn dependencies_follow_their_target() {
 #[test]
 fn corresponding_tasks_wait_for_each_other() {
     let mut w = World::new();
-    let first = w.submit(JobDescription { array: Some("1-2".to_owned()), ..cpus(1) });
+    let first = w.submit(JobDescription {
+        array: Some("1-2".to_owned()),
+        ..cpus(1)
+    });
     w.pass();
     let second = w.submit(JobDescription {
         array: Some("1-2".to_owned()),
@@ -257,12 +387,19 @@ fn corresponding_tasks_wait_for_each_other() {
 #[test]
 fn singletons_run_one_after_the_other() {
     let mut w = World::new();
-    let named =
-        || JobDescription { name: Some("s".to_owned()), dependency: Some("singleton".to_owned()), ..cpus(1) };
+    let named = || JobDescription {
+        name: Some("s".to_owned()),
+        dependency: Some("singleton".to_owned()),
+        ..cpus(1)
+    };
     let ids = [w.submit(named()), w.submit(named()), w.submit(named())];
     for turn in 0..3 {
         w.pass();
-        let running: Vec<JobId> = ids.iter().copied().filter(|id| w.state(*id) == "R").collect();
+        let running: Vec<JobId> = ids
+            .iter()
+            .copied()
+            .filter(|id| w.state(*id) == "R")
+            .collect();
         assert_eq!(running, [ids[turn]]);
         w.finish(ids[turn], WaitStatus::SUCCESS);
     }
@@ -273,17 +410,50 @@ fn singletons_run_one_after_the_other() {
 #[test]
 fn impossible_dependencies_are_refused() {
     let mut w = World::new();
-    let unknown = w.try_submit(JobDescription { dependency: Some("afterok:77".to_owned()), ..cpus(1) }, &ALICE);
+    let unknown = w.try_submit(
+        JobDescription {
+            dependency: Some("afterok:77".to_owned()),
+            ..cpus(1)
+        },
+        &ALICE,
+    );
     assert_eq!(unknown.unwrap_err().code, ErrorCode::Dependency);
-    assert!(w.try_submit(JobDescription { dependency: Some("afterany:77".to_owned()), ..cpus(1) }, &ALICE).is_ok());
-    let a = w.submit(JobDescription { hold: true, ..cpus(1) });
-    let b = w.submit(JobDescription { dependency: Some(format!("afterany:{a}")), ..cpus(1) });
-    let update =
-        sluice_model::job::JobUpdate { dependency: Some(format!("afterany:{b}")), ..Default::default() };
+    assert!(
+        w.try_submit(
+            JobDescription {
+                dependency: Some("afterany:77".to_owned()),
+                ..cpus(1)
+            },
+            &ALICE
+        )
+        .is_ok()
+    );
+    let a = w.submit(JobDescription {
+        hold: true,
+        ..cpus(1)
+    });
+    let b = w.submit(JobDescription {
+        dependency: Some(format!("afterany:{a}")),
+        ..cpus(1)
+    });
+    let update = sluice_model::job::JobUpdate {
+        dependency: Some(format!("afterany:{b}")),
+        ..Default::default()
+    };
     let outcomes = w
-        .run(|t| Ok(sluice_controller::command::update::update_targets(t, &[a.to_string()], &update, &ALICE)))
+        .run(|t| {
+            Ok(sluice_controller::command::update::update_targets(
+                t,
+                &[a.to_string()],
+                &update,
+                &ALICE,
+            ))
+        })
         .unwrap();
-    assert_eq!(outcomes[0].rejection.as_ref().unwrap().code, ErrorCode::CircularDependency);
+    assert_eq!(
+        outcomes[0].rejection.as_ref().unwrap().code,
+        ErrorCode::CircularDependency
+    );
     w.check();
 }
 
@@ -293,15 +463,27 @@ fn holds_belong_to_who_made_them() {
     let mut w = World::new();
     let id = w.submit(cpus(1));
     let target = vec![id.to_string()];
-    w.run(|t| Ok(hold_targets(t, &target, HoldKind::Hold, &ALICE))).unwrap();
+    w.run(|t| Ok(hold_targets(t, &target, HoldKind::Hold, &ALICE)))
+        .unwrap();
     w.pass();
-    assert_eq!((w.state(id).as_str(), w.reason(id).as_str()), ("PD", "JobHeldUser"));
-    w.run(|t| Ok(hold_targets(t, &target, HoldKind::Release, &ALICE))).unwrap();
-    w.run(|t| Ok(hold_targets(t, &target, HoldKind::Hold, &ROOT))).unwrap();
+    assert_eq!(
+        (w.state(id).as_str(), w.reason(id).as_str()),
+        ("PD", "JobHeldUser")
+    );
+    w.run(|t| Ok(hold_targets(t, &target, HoldKind::Release, &ALICE)))
+        .unwrap();
+    w.run(|t| Ok(hold_targets(t, &target, HoldKind::Hold, &ROOT)))
+        .unwrap();
     assert_eq!(w.reason(id), "JobHeldAdmin");
-    let outcomes = w.run(|t| Ok(hold_targets(t, &target, HoldKind::Release, &ALICE))).unwrap();
-    assert_eq!(outcomes[0].rejection.as_ref().unwrap().code, ErrorCode::AccessDenied);
-    w.run(|t| Ok(hold_targets(t, &target, HoldKind::Release, &ROOT))).unwrap();
+    let outcomes = w
+        .run(|t| Ok(hold_targets(t, &target, HoldKind::Release, &ALICE)))
+        .unwrap();
+    assert_eq!(
+        outcomes[0].rejection.as_ref().unwrap().code,
+        ErrorCode::AccessDenied
+    );
+    w.run(|t| Ok(hold_targets(t, &target, HoldKind::Release, &ROOT)))
+        .unwrap();
     w.pass();
     assert_eq!(w.state(id), "R");
     w.check();
@@ -312,7 +494,10 @@ fn holds_belong_to_who_made_them() {
 fn begin_times_are_kept() {
     let mut w = World::new();
     let begin = UnixSeconds(w.now.0 + 100);
-    let id = w.submit(JobDescription { begin_time: Some(begin), ..cpus(1) });
+    let id = w.submit(JobDescription {
+        begin_time: Some(begin),
+        ..cpus(1)
+    });
     w.pass();
     assert_eq!(w.reason(id), "BeginTime");
     w.now = begin;
@@ -328,19 +513,42 @@ fn a_requeued_job_runs_again() {
     let id = w.submit(cpus(1));
     w.pass();
     let target = vec![id.to_string()];
-    let outcomes = w.run(|t| Ok(requeue_targets(t, &target, RequeueRequest::default(), &ALICE))).unwrap();
+    let outcomes = w
+        .run(|t| {
+            Ok(requeue_targets(
+                t,
+                &target,
+                RequeueRequest::default(),
+                &ALICE,
+            ))
+        })
+        .unwrap();
     assert!(outcomes[0].rejection.is_none());
     assert_eq!(w.state(id), "CG");
     w.pass();
-    assert_eq!(w.state(id), "CG", "it does not start before the former run is gone");
+    assert_eq!(
+        w.state(id),
+        "CG",
+        "it does not start before the former run is gone"
+    );
     // The old script ends now; that is no end of the job.
     w.batch_ends(id, WaitStatus::signaled(15));
     w.epilogs();
     assert_eq!(w.state(id), "PD");
     w.pass();
     let job = w.cluster.job(id).unwrap();
-    assert_eq!((job.state.code(), job.restarts, job.run_attempt), ("R", 1, 1));
-    w.report("n1", AgentReport::EpilogDone { job_id: id, attempt: 0, error: None });
+    assert_eq!(
+        (job.state.code(), job.restarts, job.run_attempt),
+        ("R", 1, 1)
+    );
+    w.report(
+        "n1",
+        AgentReport::EpilogDone {
+            job_id: id,
+            attempt: 0,
+            error: None,
+        },
+    );
     assert_eq!(w.state(id), "R", "a report of the first run is ignored");
     w.finish(id, WaitStatus::SUCCESS);
     assert_eq!(w.state(id), "CD");
@@ -351,13 +559,40 @@ fn a_requeued_job_runs_again() {
 #[test]
 fn requeue_refusals() {
     let mut w = World::new();
-    let id = w.submit(JobDescription { requeue: Some(false), ..cpus(1) });
+    let id = w.submit(JobDescription {
+        requeue: Some(false),
+        ..cpus(1)
+    });
     let target = vec![id.to_string()];
-    let pending = w.run(|t| Ok(requeue_targets(t, &target, RequeueRequest::default(), &ALICE))).unwrap();
-    assert_eq!(pending[0].rejection.as_ref().unwrap().code, ErrorCode::JobPending);
+    let pending = w
+        .run(|t| {
+            Ok(requeue_targets(
+                t,
+                &target,
+                RequeueRequest::default(),
+                &ALICE,
+            ))
+        })
+        .unwrap();
+    assert_eq!(
+        pending[0].rejection.as_ref().unwrap().code,
+        ErrorCode::JobPending
+    );
     w.pass();
-    let running = w.run(|t| Ok(requeue_targets(t, &target, RequeueRequest::default(), &ALICE))).unwrap();
-    assert_eq!(running[0].rejection.as_ref().unwrap().code, ErrorCode::Disabled);
+    let running = w
+        .run(|t| {
+            Ok(requeue_targets(
+                t,
+                &target,
+                RequeueRequest::default(),
+                &ALICE,
+            ))
+        })
+        .unwrap();
+    assert_eq!(
+        running[0].rejection.as_ref().unwrap().code,
+        ErrorCode::Disabled
+    );
     w.check();
 }
 
@@ -369,13 +604,28 @@ fn a_failed_prolog_drains_and_requeues() {
     let id = w.submit(cpus(1));
     w.pass();
     assert_eq!(w.state(id), "CF", "the Prolog runs");
-    w.report("n1", AgentReport::PrologDone { job_id: id, attempt: 0, error: Some("Prolog error: no GPU".to_owned()) });
+    w.report(
+        "n1",
+        AgentReport::PrologDone {
+            job_id: id,
+            attempt: 0,
+            error: Some("Prolog error: no GPU".to_owned()),
+        },
+    );
     w.epilogs();
     let node = w.cluster.node_named("n1").unwrap().1;
-    assert_eq!((node.state.is_draining(), node.reason.as_deref()), (true, Some("Prolog error: no GPU")));
+    assert_eq!(
+        (node.state.is_draining(), node.reason.as_deref()),
+        (true, Some("Prolog error: no GPU"))
+    );
     let job = w.cluster.job(id).unwrap();
     assert_eq!((job.state.code(), job.priority), ("PD", 0));
-    assert!(job.reason_text.as_ref().unwrap().starts_with("launch failed requeued held"));
+    assert!(
+        job.reason_text
+            .as_ref()
+            .unwrap()
+            .starts_with("launch failed requeued held")
+    );
     w.check();
 }
 
@@ -384,8 +634,15 @@ fn a_failed_prolog_drains_and_requeues() {
 fn a_silent_node_loses_its_jobs() {
     let conf = format!("{}SlurmdTimeout=60\nReturnToService=1\n", world::CONF);
     let mut w = World::with_conf(&conf);
-    let id = w.submit(JobDescription { required_nodes: Some("n2".to_owned()), ..cpus(1) });
-    let kept = w.submit(JobDescription { requeue: Some(false), required_nodes: Some("n2".to_owned()), ..cpus(1) });
+    let id = w.submit(JobDescription {
+        required_nodes: Some("n2".to_owned()),
+        ..cpus(1)
+    });
+    let kept = w.submit(JobDescription {
+        requeue: Some(false),
+        required_nodes: Some("n2".to_owned()),
+        ..cpus(1)
+    });
     w.pass();
     w.run(|t| {
         sluice_controller::command::agent::disconnected(t, "n2");
@@ -394,17 +651,30 @@ fn a_silent_node_loses_its_jobs() {
     .unwrap();
     w.now = UnixSeconds(w.now.0 + 30);
     for node in ["n1", "n3", "n4"] {
-        w.report(node, AgentReport::Heartbeat { load: Default::default() });
+        w.report(
+            node,
+            AgentReport::Heartbeat {
+                load: Default::default(),
+            },
+        );
     }
     w.tick();
     assert_eq!(w.state(id), "R", "half a minute of silence ends nothing");
     w.now = UnixSeconds(w.now.0 + 30);
     for node in ["n1", "n3", "n4"] {
-        w.report(node, AgentReport::Heartbeat { load: Default::default() });
+        w.report(
+            node,
+            AgentReport::Heartbeat {
+                load: Default::default(),
+            },
+        );
     }
     w.tick();
     assert_eq!(w.state(id), "PD");
-    assert_eq!(w.cluster.job(id).unwrap().failed_node.as_deref(), Some("n2"));
+    assert_eq!(
+        w.cluster.job(id).unwrap().failed_node.as_deref(),
+        Some("n2")
+    );
     assert_eq!(w.state(kept), "NF");
     assert!(w.cluster.node_named("n2").unwrap().1.state.is_down());
     w.register("n2");
@@ -418,15 +688,30 @@ fn a_silent_node_loses_its_jobs() {
 #[test]
 fn a_reconnected_agent_is_brought_up_to_date() {
     let mut w = World::new();
-    let id = w.submit(JobDescription { required_nodes: Some("n3".to_owned()), ..cpus(1) });
+    let id = w.submit(JobDescription {
+        required_nodes: Some("n3".to_owned()),
+        ..cpus(1)
+    });
     w.pass();
     let orders = w.register("n3");
     assert!(matches!(&orders[0], AgentOrder::Registered { jobs, .. } if jobs == &[(id, 0)]));
-    assert!(orders.iter().any(|order| matches!(order, AgentOrder::StartJob(job) if job.job_id == id)));
-    assert!(orders.iter().any(|order| matches!(order, AgentOrder::LaunchStep(step) if step.script.is_some())));
+    assert!(
+        orders
+            .iter()
+            .any(|order| matches!(order, AgentOrder::StartJob(job) if job.job_id == id))
+    );
+    assert!(
+        orders
+            .iter()
+            .any(|order| matches!(order, AgentOrder::LaunchStep(step) if step.script.is_some()))
+    );
     w.batch_ends(id, WaitStatus::SUCCESS);
     let orders = w.register("n3");
-    assert!(orders.iter().any(|order| matches!(order, AgentOrder::TerminateJob { job_id, .. } if *job_id == id)));
+    assert!(
+        orders
+            .iter()
+            .any(|order| matches!(order, AgentOrder::TerminateJob { job_id, .. } if *job_id == id))
+    );
     w.check();
 }
 
@@ -437,7 +722,11 @@ fn exclusive_jobs_have_their_nodes_alone() {
     let whole = w.submit(JobDescription {
         exclusive: Some(Exclusive::Node),
         min_nodes: Some(1),
-        gres_per_node: vec![GresRequest { name: "gpu".to_owned(), type_name: None, count: 4 }],
+        gres_per_node: vec![GresRequest {
+            name: "gpu".to_owned(),
+            type_name: None,
+            count: 4,
+        }],
         ..cpus(1)
     });
     let small = w.submit(cpus(1));
@@ -455,14 +744,46 @@ fn exclusive_jobs_have_their_nodes_alone() {
 fn impossible_requests_are_refused() {
     let mut w = World::new();
     let cases: [(JobDescription, ErrorCode); 5] = [
-        (JobDescription { min_nodes: Some(5), ..cpus(5) }, ErrorCode::InvalidNodeCount),
-        (JobDescription { cpus_per_task: Some(5), ..cpus(1) }, ErrorCode::RequestedNodeConfigUnavailable),
-        (JobDescription { partitions: vec!["nosuch".to_owned()], ..cpus(1) }, ErrorCode::InvalidPartitionName),
-        (JobDescription { constraint: Some("nosuch".to_owned()), ..cpus(1) }, ErrorCode::InvalidFeature),
-        (JobDescription { array: Some("0-1001".to_owned()), ..cpus(1) }, ErrorCode::InvalidArray),
+        (
+            JobDescription {
+                min_nodes: Some(5),
+                ..cpus(5)
+            },
+            ErrorCode::InvalidNodeCount,
+        ),
+        (
+            JobDescription {
+                cpus_per_task: Some(5),
+                ..cpus(1)
+            },
+            ErrorCode::RequestedNodeConfigUnavailable,
+        ),
+        (
+            JobDescription {
+                partitions: vec!["nosuch".to_owned()],
+                ..cpus(1)
+            },
+            ErrorCode::InvalidPartitionName,
+        ),
+        (
+            JobDescription {
+                constraint: Some("nosuch".to_owned()),
+                ..cpus(1)
+            },
+            ErrorCode::InvalidFeature,
+        ),
+        (
+            JobDescription {
+                array: Some("0-1001".to_owned()),
+                ..cpus(1)
+            },
+            ErrorCode::InvalidArray,
+        ),
     ];
     for (description, code) in cases {
-        let rejection = w.try_submit(description.clone(), &ALICE).expect_err("impossible");
+        let rejection = w
+            .try_submit(description.clone(), &ALICE)
+            .expect_err("impossible");
         assert_eq!(rejection.code, code, "{description:?}");
     }
     assert!(w.cluster.jobs.is_empty());

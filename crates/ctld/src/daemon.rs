@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use sluice_accounting::{AccountingFeed, AccountingStore, FeedHandle, FeedSettings, StorageSettings};
+use sluice_accounting::{
+    AccountingFeed, AccountingStore, FeedHandle, FeedSettings, StorageSettings,
+};
 use sluice_config::{AccountingStorage, ClusterConfig, ConfigBundle};
 use sluice_controller::command::config as config_command;
 use sluice_controller::transaction::JournalEntry;
@@ -72,14 +74,36 @@ pub fn run(options: &CtldOptions) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("no runtime")?;
-    runtime.block_on(serve(options, conf_file, config, loaded.bundle, &state_dir, log))
+    runtime.block_on(serve(
+        options,
+        conf_file,
+        config,
+        loaded.bundle,
+        &state_dir,
+        log,
+    ))
 }
 
-fn start_log(options: &CtldOptions, config: &ClusterConfig, background: bool) -> anyhow::Result<LogHandle> {
-    let level: SlurmLevel = format!("{:?}", config.log.slurmctld_debug).to_lowercase().parse().unwrap_or(SlurmLevel::Info);
-    let file = options.log_file.clone().or_else(|| config.paths.slurmctld_log_file.as_ref().map(PathBuf::from));
+fn start_log(
+    options: &CtldOptions,
+    config: &ClusterConfig,
+    background: bool,
+) -> anyhow::Result<LogHandle> {
+    let level: SlurmLevel = format!("{:?}", config.log.slurmctld_debug)
+        .to_lowercase()
+        .parse()
+        .unwrap_or(SlurmLevel::Info);
+    let file = options
+        .log_file
+        .clone()
+        .or_else(|| config.paths.slurmctld_log_file.as_ref().map(PathBuf::from));
     let stderr = !background || file.is_none();
-    logging::init(&LogConfig { level: level.louder(options.verbose), file, stderr }).context("no log")
+    logging::init(&LogConfig {
+        level: level.louder(options.verbose),
+        file,
+        stderr,
+    })
+    .context("no log")
 }
 
 /// Everything that was brought back at the start.
@@ -88,15 +112,27 @@ struct Restored {
     journal: EventJournal<JournalEntry>,
 }
 
-fn restore(options: &CtldOptions, config: &Arc<ClusterConfig>, state_dir: &Path) -> anyhow::Result<Restored> {
+fn restore(
+    options: &CtldOptions,
+    config: &Arc<ClusterConfig>,
+    state_dir: &Path,
+) -> anyhow::Result<Restored> {
     let mut journal_options = EventJournalOptions::new(EVENT_VERSION, STATE_VERSION);
-    journal_options.on_damage = if options.ignore_state_errors { OnDamage::Skip } else { OnDamage::Refuse };
+    journal_options.on_damage = if options.ignore_state_errors {
+        OnDamage::Skip
+    } else {
+        OnDamage::Refuse
+    };
     journal_options.begin_empty = options.begin_empty;
     let (mut journal, recovery) = EventJournal::<JournalEntry>::open(state_dir, journal_options)?;
     for warning in recovery.report.warnings() {
         tracing::warn!("{warning}");
     }
-    let restored = if options.begin_empty { None } else { recovery.state::<Cluster>()? };
+    let restored = if options.begin_empty {
+        None
+    } else {
+        recovery.state::<Cluster>()?
+    };
     let mut replayed = 0_u64;
     let known = restored.is_some();
     let mut cluster = match restored {
@@ -114,7 +150,9 @@ fn restore(options: &CtldOptions, config: &Arc<ClusterConfig>, state_dir: &Path)
         // The base of the journal: without it a replay could not know with which configuration it began.
         let payload = crate::journal::encode_state(&Cluster::new(Arc::clone(config), now()))?;
         if replayed == 0 {
-            journal.checkpoints().write(journal.last(), STATE_VERSION, &payload)?;
+            journal
+                .checkpoints()
+                .write(journal.last(), STATE_VERSION, &payload)?;
         }
     }
     tracing::info!(
@@ -176,8 +214,10 @@ async fn serve(
     };
     let (writer, core) = Writer::new(cluster, journal, outputs, failed);
     let runtime = tokio::runtime::Handle::current();
-    let writer_thread =
-        std::thread::Builder::new().name("writer".to_owned()).spawn(move || writer.run(&runtime)).context("writer")?;
+    let writer_thread = std::thread::Builder::new()
+        .name("writer".to_owned())
+        .spawn(move || writer.run(&runtime))
+        .context("writer")?;
     let statistics = Arc::new(PlannerStatistics::default());
     let planner_thread = {
         let (core, wake, statistics) = (core.clone(), wake.clone(), Arc::clone(&statistics));
@@ -188,9 +228,13 @@ async fn serve(
     };
     tokio::spawn(ticker::run(core.clone(), shutdown_seen.clone()));
     tokio::spawn(crate::mail::run(mail_queue, config.paths.mail_prog.clone()));
-    let feed = store
-        .is_enabled()
-        .then(|| AccountingFeed::start(store.clone(), FeedSettings::new(&config.cluster_name), source));
+    let feed = store.is_enabled().then(|| {
+        AccountingFeed::start(
+            store.clone(),
+            FeedSettings::new(&config.cluster_name),
+            source,
+        )
+    });
     register_cluster(&core, &config, &store).await;
 
     let shared = Arc::new(Shared {
@@ -223,7 +267,10 @@ async fn serve(
     );
     notify::ready("running");
     tokio::spawn(watch_signals(Arc::clone(&shared)));
-    tokio::spawn(accounting::roles::keep_current(Arc::clone(&shared), shutdown_seen.clone()));
+    tokio::spawn(accounting::roles::keep_current(
+        Arc::clone(&shared),
+        shutdown_seen.clone(),
+    ));
     tokio::spawn(end_sessions(Arc::clone(&shared), shutdown_seen.clone()));
     if let Some(interval) = notify::watchdog_interval() {
         tokio::spawn(async move {
@@ -234,7 +281,14 @@ async fn serve(
             }
         });
     }
-    let server = listen::serve(unix, vec![tcp], routes(&shared), authenticator, shutdown_seen, ServeOptions::default());
+    let server = listen::serve(
+        unix,
+        vec![tcp],
+        routes(&shared),
+        authenticator,
+        shutdown_seen,
+        ServeOptions::default(),
+    );
     let outcome = tokio::select! {
         served = server => served.map_err(anyhow::Error::from),
         failure = async { let _ = journal_failed.changed().await; journal_failed.borrow().clone() } =>
@@ -248,27 +302,42 @@ async fn serve(
         feed.stop(FEED_GRACE).await;
     }
     shared.store.close().await;
-    let _ = tokio::task::spawn_blocking(move || (writer_thread.join(), planner_thread.join())).await;
+    let _ =
+        tokio::task::spawn_blocking(move || (writer_thread.join(), planner_thread.join())).await;
     tracing::info!("ctld ends");
     outcome
 }
 
 fn routes(shared: &Arc<Shared>) -> tonic::service::Routes {
-    let scheduler = SchedulerServer::new(SchedulerService { shared: Arc::clone(shared) })
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
-    let agents = AgentsServer::new(AgentsService { shared: Arc::clone(shared) })
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
-    let accounting = AccountingServer::new(AccountingService { shared: Arc::clone(shared) })
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
-    let admin = AdminServer::new(AdminService { shared: Arc::clone(shared) });
-    tonic::service::Routes::new(scheduler).add_service(agents).add_service(accounting).add_service(admin)
+    let scheduler = SchedulerServer::new(SchedulerService {
+        shared: Arc::clone(shared),
+    })
+    .max_decoding_message_size(MAX_MESSAGE_BYTES)
+    .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let agents = AgentsServer::new(AgentsService {
+        shared: Arc::clone(shared),
+    })
+    .max_decoding_message_size(MAX_MESSAGE_BYTES)
+    .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let accounting = AccountingServer::new(AccountingService {
+        shared: Arc::clone(shared),
+    })
+    .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let admin = AdminServer::new(AdminService {
+        shared: Arc::clone(shared),
+    });
+    tonic::service::Routes::new(scheduler)
+        .add_service(agents)
+        .add_service(accounting)
+        .add_service(admin)
 }
 
 fn open_unix(config: &ClusterConfig, state_dir: &Path) -> Option<listen::UnixEndpoint> {
-    let candidates =
-        listen::unix_candidates(Path::new(&config.paths.slurmctld_pid_file), &config.cluster_name, state_dir);
+    let candidates = listen::unix_candidates(
+        Path::new(&config.paths.slurmctld_pid_file),
+        &config.cluster_name,
+        state_dir,
+    );
     match listen::bind_unix(&candidates) {
         Ok(endpoint) => Some(endpoint),
         Err(error) => {
@@ -280,9 +349,16 @@ fn open_unix(config: &ClusterConfig, state_dir: &Path) -> Option<listen::UnixEnd
 
 /// Loopback only when the controller's address is a loopback one; else every interface.
 fn tcp_address(config: &ClusterConfig) -> anyhow::Result<SocketAddr> {
-    let host = config.controllers.first().map(|c| c.address().to_owned()).unwrap_or_default();
+    let host = config
+        .controllers
+        .first()
+        .map(|c| c.address().to_owned())
+        .unwrap_or_default();
     let port = config.slurmctld_port;
-    let resolved = (host.as_str(), port).to_socket_addrs().ok().and_then(|mut found| found.next());
+    let resolved = (host.as_str(), port)
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut found| found.next());
     Ok(match resolved {
         Some(address) if address.ip().is_loopback() => address,
         _ => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
@@ -295,15 +371,23 @@ fn slurm_user(users: &UserDirectory, config: &ClusterConfig) -> anyhow::Result<u
     }
     match users.by_name(&config.slurm_user) {
         Ok(Some(user)) => Ok(user.uid),
-        Ok(None) => bail!("SlurmUser={} does not exist on this host", config.slurm_user),
-        Err(error) => bail!("SlurmUser={} cannot be looked up: {error}", config.slurm_user),
+        Ok(None) => bail!(
+            "SlurmUser={} does not exist on this host",
+            config.slurm_user
+        ),
+        Err(error) => bail!(
+            "SlurmUser={} cannot be looked up: {error}",
+            config.slurm_user
+        ),
     }
 }
 
 fn storage_settings(storage: &AccountingStorage) -> StorageSettings {
     match storage {
         AccountingStorage::None => StorageSettings::None,
-        AccountingStorage::Sqlite { path } => StorageSettings::Sqlite { path: PathBuf::from(path) },
+        AccountingStorage::Sqlite { path } => StorageSettings::Sqlite {
+            path: PathBuf::from(path),
+        },
         AccountingStorage::Postgres(settings) => StorageSettings::Postgres(match &settings.url {
             Some(url) => sluice_accounting::PostgresSettings::Url(url.clone()),
             None => sluice_accounting::PostgresSettings::Parts {
@@ -322,7 +406,11 @@ async fn register_cluster(core: &CoreHandle, config: &ClusterConfig, store: &Acc
     if !store.is_enabled() {
         return;
     }
-    let host = config.controllers.first().map(|c| c.address().to_owned()).unwrap_or_default();
+    let host = config
+        .controllers
+        .first()
+        .map(|c| c.address().to_owned())
+        .unwrap_or_default();
     let port = u32::from(config.slurmctld_port);
     let told = core
         .run(move |transaction| {
@@ -342,9 +430,11 @@ async fn end_sessions(shared: Arc<Shared>, mut shutdown: watch::Receiver<bool>) 
 }
 
 async fn watch_signals(shared: Arc<Shared>) {
-    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()))
-    else {
+    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::hangup()),
+    ) else {
         tracing::error!("signals cannot be watched");
         return;
     };
@@ -376,6 +466,9 @@ async fn watch_signals(shared: Arc<Shared>) {
 }
 
 fn hostname() -> String {
-    let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    let name = nix::unistd::gethostname()
+        .ok()
+        .and_then(|name| name.into_string().ok())
+        .unwrap_or_default();
     name.split('.').next().unwrap_or("localhost").to_owned()
 }

@@ -21,9 +21,13 @@ pub async fn run(mut queue: mpsc::UnboundedReceiver<(String, String)>, program: 
             .status();
         match tokio::time::timeout(DEADLINE, child).await {
             Ok(Ok(status)) if status.success() => {}
-            Ok(Ok(status)) => tracing::warn!("MailProg {program} ended with {status} for mail to {to}"),
+            Ok(Ok(status)) => {
+                tracing::warn!("MailProg {program} ended with {status} for mail to {to}")
+            }
             Ok(Err(error)) => tracing::warn!("MailProg {program} cannot be run: {error}"),
-            Err(_) => tracing::warn!("MailProg {program} took longer than {DEADLINE:?} and was ended"),
+            Err(_) => {
+                tracing::warn!("MailProg {program} took longer than {DEADLINE:?} and was ended")
+            }
         }
     }
 }

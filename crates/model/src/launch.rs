@@ -140,7 +140,10 @@ pub enum SignalTarget {
 
 /// An order from the controller to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "orders are boxed by the channels that carry them")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "orders are boxed by the channels that carry them"
+)]
 pub enum AgentOrder {
     /// The job has been given this node: run the Prolog, then accept its steps.
     StartJob(JobOnNode),

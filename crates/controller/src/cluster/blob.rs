@@ -44,5 +44,9 @@ pub fn pack_environment(environment: &[String]) -> Vec<u8> {
 /// Unpacks what [`pack_environment`] made.
 #[must_use]
 pub fn unpack_environment(bytes: &[u8]) -> Vec<String> {
-    bytes.split(|b| *b == 0).filter(|e| !e.is_empty()).map(|e| String::from_utf8_lossy(e).into_owned()).collect()
+    bytes
+        .split(|b| *b == 0)
+        .filter(|e| !e.is_empty())
+        .map(|e| String::from_utf8_lossy(e).into_owned())
+        .collect()
 }

@@ -164,11 +164,15 @@ impl Job {
     /// Seconds run so far, suspended time left out.
     #[must_use]
     pub fn run_secs(&self, now: UnixSeconds) -> i64 {
-        let Some(start) = self.start_time else { return 0 };
+        let Some(start) = self.start_time else {
+            return 0;
+        };
         match self.state.base {
             JobState::Pending => 0,
             JobState::Suspended => self.pre_suspend_secs,
-            JobState::Running if !self.state.is_finished() => (now.0 - start.0 - self.suspended_secs).max(0),
+            JobState::Running if !self.state.is_finished() => {
+                (now.0 - start.0 - self.suspended_secs).max(0)
+            }
             _ => (self.end_time.unwrap_or(now).0 - start.0 - self.suspended_secs).max(0),
         }
     }
@@ -230,18 +234,29 @@ impl DependencyState {
             return false;
         }
         if self.any {
-            return !self.terms.iter().any(|(_, status)| *status == DependencyStatus::Fulfilled);
+            return !self
+                .terms
+                .iter()
+                .any(|(_, status)| *status == DependencyStatus::Fulfilled);
         }
-        self.terms.iter().any(|(_, status)| *status != DependencyStatus::Fulfilled)
+        self.terms
+            .iter()
+            .any(|(_, status)| *status != DependencyStatus::Fulfilled)
     }
 
     /// It can never be met.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         if self.any {
-            return !self.terms.is_empty() && self.terms.iter().all(|(_, status)| *status == DependencyStatus::Failed);
+            return !self.terms.is_empty()
+                && self
+                    .terms
+                    .iter()
+                    .all(|(_, status)| *status == DependencyStatus::Failed);
         }
-        self.terms.iter().any(|(_, status)| *status == DependencyStatus::Failed)
+        self.terms
+            .iter()
+            .any(|(_, status)| *status == DependencyStatus::Failed)
     }
 }
 

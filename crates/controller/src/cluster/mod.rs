@@ -22,7 +22,9 @@ use sluice_model::time::UnixSeconds;
 
 pub use allocation::{Allocation, NodeAllocation, NodePhase};
 pub use blob::{Blob, BlobId};
-pub use job::{ArrayMembership, DependencyState, DependencyStatus, Job, Step, StepNodeState, dependency_target};
+pub use job::{
+    ArrayMembership, DependencyState, DependencyStatus, Job, Step, StepNodeState, dependency_target,
+};
 pub use node::{GresState, Node};
 pub use partition::Partition;
 
@@ -167,7 +169,12 @@ impl Cluster {
     pub fn array_members(&self, id: JobId) -> Vec<JobId> {
         match self.arrays.get(&id) {
             Some(members) => members.iter().copied().collect(),
-            None => self.jobs.contains_key(&id).then_some(id).into_iter().collect(),
+            None => self
+                .jobs
+                .contains_key(&id)
+                .then_some(id)
+                .into_iter()
+                .collect(),
         }
     }
 }

@@ -10,7 +10,7 @@ use sluice_config::NodeConfig;
 use sluice_model::ids::JobId;
 use sluice_model::memory::MemoryMib;
 use sluice_model::node::NodeHardware;
-use sluice_model::node_state::{NodeState, NodeStateFull, NodeStateFlags};
+use sluice_model::node_state::{NodeState, NodeStateFlags, NodeStateFull};
 use sluice_model::time::UnixSeconds;
 
 /// One GRES of a node.
@@ -98,7 +98,10 @@ impl Node {
     /// Features jobs may ask for.
     #[must_use]
     pub fn effective_features(&self) -> &[String] {
-        self.active_features.as_deref().or(self.features.as_deref()).unwrap_or(&self.config.features)
+        self.active_features
+            .as_deref()
+            .or(self.features.as_deref())
+            .unwrap_or(&self.config.features)
     }
 
     /// State as shown: IDLE becomes ALLOCATED or MIXED by use, COMPLETING is added while jobs complete.
@@ -108,9 +111,15 @@ impl Node {
         let running = self.jobs.len() > self.completing_jobs.len();
         if state.base == NodeState::Idle && running {
             let full = self.used_cpus.iter().all(|used| *used);
-            state.base = if full { NodeState::Allocated } else { NodeState::Mixed };
+            state.base = if full {
+                NodeState::Allocated
+            } else {
+                NodeState::Mixed
+            };
         }
-        state.flags.set(NodeStateFlags::COMPLETING, !self.completing_jobs.is_empty());
+        state
+            .flags
+            .set(NodeStateFlags::COMPLETING, !self.completing_jobs.is_empty());
         state
     }
 

@@ -10,7 +10,7 @@ use sluice_model::exit_status::WaitStatus;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::launch::{AgentOrder, AgentReport, LiveStep, StepExit};
 use sluice_model::node::NodeHardware;
-use sluice_model::node_state::{NodeState, NodeStateFull, NodeStateFlags};
+use sluice_model::node_state::{NodeState, NodeStateFlags, NodeStateFull};
 use sluice_model::reason::Reason;
 use sluice_model::state::JobState;
 use sluice_model::time::UnixSeconds;
@@ -47,22 +47,42 @@ pub struct Registration {
 ///
 /// # Errors
 /// Invalid node name (2018) for a node that the configuration does not have.
-pub fn register(transaction: &mut Transaction<'_>, registration: Registration) -> Result<Vec<AgentOrder>, Rejection> {
+pub fn register(
+    transaction: &mut Transaction<'_>,
+    registration: Registration,
+) -> Result<Vec<AgentOrder>, Rejection> {
     let name = registration.node.clone();
-    let (index, node) = transaction.cluster.node_named(&name).map(|(i, n)| (i, Arc::clone(n))).ok_or_else(|| {
-        Rejection::with_text(ErrorCode::InvalidNodeName, format!("node {name} is not in the configuration (NodeName=)"))
-    })?;
+    let (index, node) = transaction
+        .cluster
+        .node_named(&name)
+        .map(|(i, n)| (i, Arc::clone(n)))
+        .ok_or_else(|| {
+            Rejection::with_text(
+                ErrorCode::InvalidNodeName,
+                format!("node {name} is not in the configuration (NodeName=)"),
+            )
+        })?;
     let rebooted = node.hardware.as_ref().is_some_and(|before| {
         before.boot_time.0 > 0 && registration.hardware.boot_time.0 > before.boot_time.0 + 5
     });
-    let (state, reason) = state_after_registration(transaction.cluster, &node, &registration, rebooted);
+    let (state, reason) =
+        state_after_registration(transaction.cluster, &node, &registration, rebooted);
     let hardware_changed = node.hardware.as_deref() != Some(&registration.hardware);
     if hardware_changed || state != node.state || reason != node.reason {
         let time = transaction.now;
         let hardware = Arc::new(registration.hardware.clone());
-        transaction.emit(Event::NodeRegistered { node: name.clone(), hardware, state, reason, time });
+        transaction.emit(Event::NodeRegistered {
+            node: name.clone(),
+            hardware,
+            state,
+            reason,
+            time,
+        });
     }
-    transaction.cluster.last_heard.insert(index, transaction.now);
+    transaction
+        .cluster
+        .last_heard
+        .insert(index, transaction.now);
     transaction.cluster.connected.insert(index);
     if rebooted {
         fail_jobs(transaction, &name, "Node unexpectedly rebooted");
@@ -106,11 +126,15 @@ fn state_after_registration(
     }
     match low_hardware(cluster, node, &registration.hardware) {
         Some(text) => {
-            state.flags.insert(NodeStateFlags::INVALID_REG | NodeStateFlags::DRAIN);
+            state
+                .flags
+                .insert(NodeStateFlags::INVALID_REG | NodeStateFlags::DRAIN);
             reason = Some(text);
         }
         None if state.flags.contains(NodeStateFlags::INVALID_REG) => {
-            state.flags.remove(NodeStateFlags::INVALID_REG | NodeStateFlags::DRAIN);
+            state
+                .flags
+                .remove(NodeStateFlags::INVALID_REG | NodeStateFlags::DRAIN);
             reason = None;
         }
         None => {}
@@ -130,7 +154,10 @@ fn low_hardware(cluster: &Cluster, node: &Node, found: &NodeHardware) -> Option<
     }
     let config = &node.config;
     if found.cpus < config.cpus {
-        return Some(format!("Low CPUs (reported:{} < configured:{})", found.cpus, config.cpus));
+        return Some(format!(
+            "Low CPUs (reported:{} < configured:{})",
+            found.cpus, config.cpus
+        ));
     }
     let floor = config.real_memory.0 / 100 * 95;
     if found.real_memory.0 < floor {
@@ -140,13 +167,18 @@ fn low_hardware(cluster: &Cluster, node: &Node, found: &NodeHardware) -> Option<
         ));
     }
     if found.tmp_disk_mib < config.tmp_disk_mib {
-        return Some(format!("Low TmpDisk (reported:{} < configured:{})", found.tmp_disk_mib, config.tmp_disk_mib));
+        return Some(format!(
+            "Low TmpDisk (reported:{} < configured:{})",
+            found.tmp_disk_mib, config.tmp_disk_mib
+        ));
     }
     for gres in &node.gres {
         let reported: u64 = found
             .gres
             .iter()
-            .filter(|g| g.name == gres.name && (gres.type_name.is_none() || g.type_name == gres.type_name))
+            .filter(|g| {
+                g.name == gres.name && (gres.type_name.is_none() || g.type_name == gres.type_name)
+            })
             .map(|g| g.count)
             .sum();
         if reported < gres.count {
@@ -160,15 +192,27 @@ fn low_hardware(cluster: &Cluster, node: &Node, found: &NodeHardware) -> Option<
 }
 
 /// Compares what the agent has with what it should have.
-fn reconcile(transaction: &mut Transaction<'_>, name: &str, registration: &Registration) -> Vec<AgentOrder> {
-    let Some((index, node)) = transaction.cluster.node_named(name).map(|(i, n)| (i, Arc::clone(n))) else {
+fn reconcile(
+    transaction: &mut Transaction<'_>,
+    name: &str,
+    registration: &Registration,
+) -> Vec<AgentOrder> {
+    let Some((index, node)) = transaction
+        .cluster
+        .node_named(name)
+        .map(|(i, n)| (i, Arc::clone(n)))
+    else {
         return Vec::new();
     };
     let mut known = Vec::new();
     let mut orders = Vec::new();
     for id in &node.jobs {
-        let Some(job) = transaction.cluster.job(*id).cloned() else { continue };
-        let Some(part) = job.allocation.as_ref().and_then(|a| a.on(index)).cloned() else { continue };
+        let Some(job) = transaction.cluster.job(*id).cloned() else {
+            continue;
+        };
+        let Some(part) = job.allocation.as_ref().and_then(|a| a.on(index)).cloned() else {
+            continue;
+        };
         if part.phase == NodePhase::Released {
             continue;
         }
@@ -179,7 +223,9 @@ fn reconcile(transaction: &mut Transaction<'_>, name: &str, registration: &Regis
                 transaction.cluster,
                 &job,
                 &part,
-                &Kill::Gently { cause: String::new() },
+                &Kill::Gently {
+                    cause: String::new(),
+                },
                 transaction.now,
             ));
             continue;
@@ -188,14 +234,15 @@ fn reconcile(transaction: &mut Transaction<'_>, name: &str, registration: &Regis
             orders.push(launch::start_order(transaction.cluster, &job, &part));
         }
         for step in job.steps.values() {
-            let Some(at) = step.nodes.iter().position(|state| state.node == index) else { continue };
+            let Some(at) = step.nodes.iter().position(|state| state.node == index) else {
+                continue;
+            };
             if step.nodes[at].ended.is_some() {
                 continue;
             }
-            let alive = registration
-                .steps
-                .iter()
-                .any(|live| live.job_id == job.id && live.attempt == job.run_attempt && live.step_id == step.id);
+            let alive = registration.steps.iter().any(|live| {
+                live.job_id == job.id && live.attempt == job.run_attempt && live.step_id == step.id
+            });
             if alive {
                 continue;
             }
@@ -206,7 +253,13 @@ fn reconcile(transaction: &mut Transaction<'_>, name: &str, registration: &Regis
             }
         }
     }
-    orders.insert(0, AgentOrder::Registered { jobs: known, heartbeat_secs: registration.heartbeat_secs });
+    orders.insert(
+        0,
+        AgentOrder::Registered {
+            jobs: known,
+            heartbeat_secs: registration.heartbeat_secs,
+        },
+    );
     orders
 }
 
@@ -220,7 +273,12 @@ fn lost_step(transaction: &mut Transaction<'_>, job: &Job, step_id: StepId, node
         .steps
         .get(&step_id)
         .and_then(|step| step.layout.nodes.iter().find(|n| n.node == node))
-        .map(|n| n.task_ids.iter().map(|rank| (*rank, WaitStatus::signaled(9))).collect())
+        .map(|n| {
+            n.task_ids
+                .iter()
+                .map(|rank| (*rank, WaitStatus::signaled(9)))
+                .collect()
+        })
         .unwrap_or_default();
     step_ended(
         transaction,
@@ -241,7 +299,10 @@ fn lost_step(transaction: &mut Transaction<'_>, job: &Job, step_id: StepId, node
 pub fn disconnected(transaction: &mut Transaction<'_>, name: &str) {
     if let Some((index, _)) = transaction.cluster.node_named(name) {
         transaction.cluster.connected.remove(&index);
-        transaction.cluster.last_heard.insert(index, transaction.now);
+        transaction
+            .cluster
+            .last_heard
+            .insert(index, transaction.now);
     }
 }
 
@@ -251,28 +312,54 @@ pub fn report(transaction: &mut Transaction<'_>, node: &str, report: AgentReport
         AgentReport::Register { .. } => {}
         AgentReport::Heartbeat { load } => {
             if let Some((index, _)) = transaction.cluster.node_named(node) {
-                transaction.cluster.last_heard.insert(index, transaction.now);
+                transaction
+                    .cluster
+                    .last_heard
+                    .insert(index, transaction.now);
                 transaction.cluster.loads.insert(index, load);
             }
         }
-        AgentReport::PrologDone { job_id, attempt, error } => prolog_done(transaction, node, job_id, attempt, error),
-        AgentReport::StepStarted { job_id, attempt, step_id, .. } => {
+        AgentReport::PrologDone {
+            job_id,
+            attempt,
+            error,
+        } => prolog_done(transaction, node, job_id, attempt, error),
+        AgentReport::StepStarted {
+            job_id,
+            attempt,
+            step_id,
+            ..
+        } => {
             let known = transaction.cluster.job(job_id).is_some_and(|job| {
-                job.run_attempt == attempt && job.steps.get(&step_id).is_some_and(|step| step.end_time.is_none())
+                job.run_attempt == attempt
+                    && job
+                        .steps
+                        .get(&step_id)
+                        .is_some_and(|step| step.end_time.is_none())
             });
             if known {
-                transaction.emit(Event::StepStarted { job_id, step_id, node: node.to_owned() });
+                transaction.emit(Event::StepStarted {
+                    job_id,
+                    step_id,
+                    node: node.to_owned(),
+                });
             }
         }
         AgentReport::StepEnded(exit) => step_ended(transaction, node, exit),
-        AgentReport::EpilogDone { job_id, attempt, error } => {
+        AgentReport::EpilogDone {
+            job_id,
+            attempt,
+            error,
+        } => {
             if let Some(text) = error {
                 drain(transaction, node, &text);
             }
             let ending = transaction.cluster.job(job_id).is_some_and(|job| {
                 job.run_attempt == attempt
                     && job.allocation.as_ref().is_some_and(|a| {
-                        a.nodes.iter().any(|part| part.name == node && part.phase == NodePhase::Ending)
+                        a.nodes
+                            .iter()
+                            .any(|part| part.name == node && part.phase == NodePhase::Ending)
                     })
             });
             if ending {
@@ -285,7 +372,9 @@ pub fn report(transaction: &mut Transaction<'_>, node: &str, report: AgentReport
 
 /// Sets DRAIN with a reason, unless it is set already.
 fn drain(transaction: &mut Transaction<'_>, node: &str, reason: &str) {
-    let Some((_, record)) = transaction.cluster.node_named(node) else { return };
+    let Some((_, record)) = transaction.cluster.node_named(node) else {
+        return;
+    };
     if record.state.is_draining() {
         return;
     }
@@ -301,17 +390,30 @@ fn drain(transaction: &mut Transaction<'_>, node: &str, reason: &str) {
     });
 }
 
-fn prolog_done(transaction: &mut Transaction<'_>, node: &str, id: JobId, attempt: u32, error: Option<String>) {
-    let Some(job) = transaction.cluster.job(id).cloned() else { return };
+fn prolog_done(
+    transaction: &mut Transaction<'_>,
+    node: &str,
+    id: JobId,
+    attempt: u32,
+    error: Option<String>,
+) {
+    let Some(job) = transaction.cluster.job(id).cloned() else {
+        return;
+    };
     let waiting = job.run_attempt == attempt
-        && job
-            .allocation
-            .as_ref()
-            .is_some_and(|a| a.nodes.iter().any(|part| part.name == node && part.phase == NodePhase::Prolog));
+        && job.allocation.as_ref().is_some_and(|a| {
+            a.nodes
+                .iter()
+                .any(|part| part.name == node && part.phase == NodePhase::Prolog)
+        });
     let Some(text) = error else {
         if waiting {
             let time = transaction.now;
-            transaction.emit(Event::NodeReady { job_id: id, node: node.to_owned(), time });
+            transaction.emit(Event::NodeReady {
+                job_id: id,
+                node: node.to_owned(),
+                time,
+            });
             transaction.effect(Effect::JobChanged { job: id });
         }
         return;
@@ -327,12 +429,28 @@ fn launch_failed(transaction: &mut Transaction<'_>, job: &Job, text: &str) {
     if job.state.is_finished() || job.state.is_pending() {
         return;
     }
-    let force = transaction.cluster.config.scripts.flags.force_requeue_on_fail;
-    let kill = Kill::Gently { cause: String::new() };
+    let force = transaction
+        .cluster
+        .config
+        .scripts
+        .flags
+        .force_requeue_on_fail;
+    let kill = Kill::Gently {
+        cause: String::new(),
+    };
     if job.request.batch && (job.requeue || force) {
-        let hold = !transaction.cluster.config.scheduling.parameters.nohold_on_prolog_fail;
+        let hold = !transaction
+            .cluster
+            .config
+            .scheduling
+            .parameters
+            .nohold_on_prolog_fail;
         let time = transaction.now;
-        let begin_time = if hold { None } else { job_end::requeue_begin(transaction.cluster, time) };
+        let begin_time = if hold {
+            None
+        } else {
+            job_end::requeue_begin(transaction.cluster, time)
+        };
         job_end::requeue_running(
             transaction,
             Requeue {
@@ -349,7 +467,15 @@ fn launch_failed(transaction: &mut Transaction<'_>, job: &Job, text: &str) {
             &kill,
         );
     } else {
-        end_now(transaction, job.id, JobState::Cancelled, Reason::JobLaunchFailure, Some(text.to_owned()), WaitStatus::SUCCESS, &kill);
+        end_now(
+            transaction,
+            job.id,
+            JobState::Cancelled,
+            Reason::JobLaunchFailure,
+            Some(text.to_owned()),
+            WaitStatus::SUCCESS,
+            &kill,
+        );
     }
 }
 
@@ -365,19 +491,37 @@ fn end_now(
     let time = transaction.now;
     job_end::end_running(
         transaction,
-        JobEnd { job_id, state, reason, reason_text, exit_status, time, requester: None, failed_node: None },
+        JobEnd {
+            job_id,
+            state,
+            reason,
+            reason_text,
+            exit_status,
+            time,
+            requester: None,
+            failed_node: None,
+        },
         kill,
     );
 }
 
 fn step_ended(transaction: &mut Transaction<'_>, node: &str, exit: StepExit) {
-    let Some(job) = transaction.cluster.job(exit.job_id).cloned() else { return };
+    let Some(job) = transaction.cluster.job(exit.job_id).cloned() else {
+        return;
+    };
     if job.run_attempt != exit.attempt {
         return;
     }
-    let Some(step) = job.steps.get(&exit.step_id) else { return };
-    let Some((index, _)) = transaction.cluster.node_named(node) else { return };
-    let open = step.nodes.iter().any(|state| state.node == index && state.ended.is_none());
+    let Some(step) = job.steps.get(&exit.step_id) else {
+        return;
+    };
+    let Some((index, _)) = transaction.cluster.node_named(node) else {
+        return;
+    };
+    let open = step
+        .nodes
+        .iter()
+        .any(|state| state.node == index && state.ended.is_none());
     if !open {
         return;
     }
@@ -391,7 +535,14 @@ fn step_ended(transaction: &mut Transaction<'_>, node: &str, exit: StepExit) {
         launch_error: exit.launch_error,
         usage: exit.usage,
     });
-    finish_step_if_over(transaction, exit.job_id, exit.step_id, exit.end_time, out_of_memory, launch_error);
+    finish_step_if_over(
+        transaction,
+        exit.job_id,
+        exit.step_id,
+        exit.end_time,
+        out_of_memory,
+        launch_error,
+    );
 }
 
 /// Records a step's end once it has ended on every node; the end of the batch step is the end of the job.
@@ -403,31 +554,63 @@ fn finish_step_if_over(
     out_of_memory: bool,
     launch_error: Option<String>,
 ) {
-    let Some(job) = transaction.cluster.job(id).cloned() else { return };
-    let Some(step) = job.steps.get(&step_id) else { return };
+    let Some(job) = transaction.cluster.job(id).cloned() else {
+        return;
+    };
+    let Some(step) = job.steps.get(&step_id) else {
+        return;
+    };
     if step.end_time.is_some() || step.nodes.iter().any(|state| state.ended.is_none()) {
         return;
     }
-    let statuses = step.nodes.iter().flat_map(|state| state.ended.iter().flatten());
-    let exit_status = statuses.map(|(_, status)| *status).max_by_key(|status| status.0).unwrap_or_default();
+    let statuses = step
+        .nodes
+        .iter()
+        .flat_map(|state| state.ended.iter().flatten());
+    let exit_status = statuses
+        .map(|(_, status)| *status)
+        .max_by_key(|status| status.0)
+        .unwrap_or_default();
     let out_of_memory = out_of_memory || step.nodes.iter().any(|state| state.usage.out_of_memory);
-    let state = step_state(&job, exit_status, out_of_memory, step.kill_requester.is_some());
-    let time = end_time.max(step.start_time).min(transaction.now.max(step.start_time));
+    let state = step_state(
+        &job,
+        exit_status,
+        out_of_memory,
+        step.kill_requester.is_some(),
+    );
+    let time = end_time
+        .max(step.start_time)
+        .min(transaction.now.max(step.start_time));
     let requester = step.kill_requester.or(job.kill_requester);
-    transaction.emit(Event::StepEnded { job_id: id, step_id, state, exit_status, time, requester });
+    transaction.emit(Event::StepEnded {
+        job_id: id,
+        step_id,
+        state,
+        exit_status,
+        time,
+        requester,
+    });
     transaction.effect(Effect::JobChanged { job: id });
     if step_id == StepId::Batch && !job.state.is_finished() && !job.state.is_pending() {
         batch_ended(transaction, &job, exit_status, out_of_memory, launch_error);
     }
 }
 
-fn step_state(job: &Job, exit_status: WaitStatus, out_of_memory: bool, cancelled: bool) -> JobState {
+fn step_state(
+    job: &Job,
+    exit_status: WaitStatus,
+    out_of_memory: bool,
+    cancelled: bool,
+) -> JobState {
     if out_of_memory {
         return JobState::OutOfMemory;
     }
     // A step that ended by itself keeps its own result, also when the job was over before its report came.
     let was_ended = cancelled || job.state.is_finished() || job.state.is_pending();
-    match (exit_status.is_success(), was_ended && exit_status.signal() != 0) {
+    match (
+        exit_status.is_success(),
+        was_ended && exit_status.signal() != 0,
+    ) {
         (true, _) => JobState::Completed,
         (false, true) => JobState::Cancelled,
         (false, false) => JobState::Failed,
@@ -435,7 +618,9 @@ fn step_state(job: &Job, exit_status: WaitStatus, out_of_memory: bool, cancelled
 }
 
 fn in_ranges(ranges: &[(u8, u8)], code: i32) -> bool {
-    ranges.iter().any(|(low, high)| (i32::from(*low)..=i32::from(*high)).contains(&code))
+    ranges
+        .iter()
+        .any(|(low, high)| (i32::from(*low)..=i32::from(*high)).contains(&code))
 }
 
 fn batch_ended(
@@ -456,7 +641,11 @@ fn batch_ended(
     );
     if (again || special) && exit_status.code() != 0 && job_end::may_requeue(job) {
         let time = transaction.now;
-        let begin_time = if special { None } else { job_end::requeue_begin(transaction.cluster, time) };
+        let begin_time = if special {
+            None
+        } else {
+            job_end::requeue_begin(transaction.cluster, time)
+        };
         job_end::requeue_running(
             transaction,
             Requeue {
@@ -480,20 +669,36 @@ fn batch_ended(
         (JobState::Completed, Reason::None, None)
     } else if exit_status.signal() != 0 {
         let signal = sluice_model::signal::Signal::from_number(exit_status.signal());
-        (JobState::Failed, Reason::RaisedSignal, signal.map(|s| format!("{}({})", s.number(), s.description())))
+        (
+            JobState::Failed,
+            Reason::RaisedSignal,
+            signal.map(|s| format!("{}({})", s.number(), s.description())),
+        )
     } else {
         (JobState::Failed, Reason::NonZeroExitCode, None)
     };
-    end_now(transaction, job.id, state, reason, text, exit_status, &Kill::Leftovers);
+    end_now(
+        transaction,
+        job.id,
+        state,
+        reason,
+        text,
+        exit_status,
+        &Kill::Leftovers,
+    );
 }
 
 /// Ends or requeues every job on a node that is gone, and frees the node's part at once: no Epilog will ever report from it.
 pub fn fail_jobs(transaction: &mut Transaction<'_>, node: &str, cause: &str) {
-    let Some((_, record)) = transaction.cluster.node_named(node) else { return };
+    let Some((_, record)) = transaction.cluster.node_named(node) else {
+        return;
+    };
     for id in record.jobs.clone() {
         lose_job(transaction, id, node, cause);
         // The part on this node is gone whatever became of the job.
-        let Some(job) = transaction.cluster.job(id).cloned() else { continue };
+        let Some(job) = transaction.cluster.job(id).cloned() else {
+            continue;
+        };
         end_steps_on(transaction, &job, node);
         job_end::release_node(transaction, id, node);
     }
@@ -501,18 +706,28 @@ pub fn fail_jobs(transaction: &mut Transaction<'_>, node: &str, cause: &str) {
 
 /// A node's failure ends the job, unless `--no-kill` and other nodes are left.
 fn lose_job(transaction: &mut Transaction<'_>, id: JobId, node: &str, cause: &str) {
-    let Some(job) = transaction.cluster.job(id).cloned() else { return };
+    let Some(job) = transaction.cluster.job(id).cloned() else {
+        return;
+    };
     if job.state.is_finished() || job.state.is_pending() {
         return;
     }
     let others = job.allocation.as_ref().is_some_and(|a| {
-        a.nodes.iter().any(|part| part.name != node && part.phase < NodePhase::Ending)
+        a.nodes
+            .iter()
+            .any(|part| part.name != node && part.phase < NodePhase::Ending)
     });
-    let hosts_script = job.request.batch && job.allocation.as_ref().is_some_and(|a| a.nodes.first().is_some_and(|p| p.name == node));
+    let hosts_script = job.request.batch
+        && job
+            .allocation
+            .as_ref()
+            .is_some_and(|a| a.nodes.first().is_some_and(|p| p.name == node));
     if job.request.no_kill && others && !hosts_script {
         return;
     }
-    let kill = Kill::Gently { cause: "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS".to_owned() };
+    let kill = Kill::Gently {
+        cause: "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS".to_owned(),
+    };
     let time = transaction.now;
     if job_end::may_requeue(&job) {
         let begin_time = job_end::requeue_begin(transaction.cluster, time);
@@ -552,11 +767,22 @@ fn lose_job(transaction: &mut Transaction<'_>, id: JobId, node: &str, cause: &st
 /// Records the end of a job's steps on a node that cannot report it.
 fn end_steps_on(transaction: &mut Transaction<'_>, job: &Job, node: &str) {
     for (id, step) in &job.steps {
-        let Some(at) = step.layout.nodes.iter().position(|layout| layout.node == node) else { continue };
+        let Some(at) = step
+            .layout
+            .nodes
+            .iter()
+            .position(|layout| layout.node == node)
+        else {
+            continue;
+        };
         if step.nodes[at].ended.is_some() {
             continue;
         }
-        let tasks = step.layout.nodes[at].task_ids.iter().map(|rank| (*rank, WaitStatus::signaled(9))).collect();
+        let tasks = step.layout.nodes[at]
+            .task_ids
+            .iter()
+            .map(|rank| (*rank, WaitStatus::signaled(9)))
+            .collect();
         let time = transaction.now;
         transaction.emit(Event::StepNodeEnded {
             job_id: job.id,

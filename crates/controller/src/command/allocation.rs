@@ -21,7 +21,11 @@ pub fn complete(
     exit_status: WaitStatus,
     caller: &Caller,
 ) -> Result<(), Rejection> {
-    let job = transaction.cluster.job(id).cloned().ok_or(ErrorCode::InvalidJobId)?;
+    let job = transaction
+        .cluster
+        .job(id)
+        .cloned()
+        .ok_or(ErrorCode::InvalidJobId)?;
     if !caller.may_change(job.request.uid) {
         return Err(ErrorCode::AccessDenied.into());
     }
@@ -29,7 +33,13 @@ pub fn complete(
         return Err(ErrorCode::AlreadyDone.into());
     }
     if job.state.is_pending() {
-        job_end::end_pending(transaction, id, JobState::Cancelled, Reason::None, Some(caller.uid));
+        job_end::end_pending(
+            transaction,
+            id,
+            JobState::Cancelled,
+            Reason::None,
+            Some(caller.uid),
+        );
         return Ok(());
     }
     let (state, reason) = if exit_status.is_success() {

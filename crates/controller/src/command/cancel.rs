@@ -38,7 +38,11 @@ pub fn signal_targets(
     for target in targets {
         match selector::resolve(transaction.cluster, target) {
             Err(rejection) => {
-                outcomes.push(TargetOutcome { target: target.clone(), job: None, rejection: Some(rejection) });
+                outcomes.push(TargetOutcome {
+                    target: target.clone(),
+                    job: None,
+                    rejection: Some(rejection),
+                });
             }
             Ok(selected) => {
                 let several = selected.len() > 1;
@@ -48,15 +52,25 @@ pub fn signal_targets(
                     let rejection = signal_one(transaction, one, request, caller).err();
                     // An array's id names tasks that are over too; that some are is no error.
                     match rejection {
-                        Some(r) if several && r.code == ErrorCode::AlreadyDone => last = Some((one.job, r)),
+                        Some(r) if several && r.code == ErrorCode::AlreadyDone => {
+                            last = Some((one.job, r))
+                        }
                         rejection => {
                             done = true;
-                            outcomes.push(TargetOutcome { target: target.clone(), job: Some(one.job), rejection });
+                            outcomes.push(TargetOutcome {
+                                target: target.clone(),
+                                job: Some(one.job),
+                                rejection,
+                            });
                         }
                     }
                 }
                 if let Some((job, rejection)) = last.filter(|_| !done) {
-                    outcomes.push(TargetOutcome { target: target.clone(), job: Some(job), rejection: Some(rejection) });
+                    outcomes.push(TargetOutcome {
+                        target: target.clone(),
+                        job: Some(job),
+                        rejection: Some(rejection),
+                    });
                 }
             }
         }
@@ -70,7 +84,11 @@ fn signal_one(
     request: SignalRequest,
     caller: &Caller,
 ) -> Result<(), Rejection> {
-    let job = transaction.cluster.job(selected.job).cloned().ok_or(ErrorCode::InvalidJobId)?;
+    let job = transaction
+        .cluster
+        .job(selected.job)
+        .cloned()
+        .ok_or(ErrorCode::InvalidJobId)?;
     if !caller.may_change(job.request.uid) {
         return Err(ErrorCode::AccessDenied.into());
     }
@@ -101,11 +119,16 @@ fn signal_one(
                 requester: Some(caller.uid),
                 failed_node: None,
             },
-            &Kill::Gently { cause: "DUE to SIGNAL Terminated".to_owned() },
+            &Kill::Gently {
+                cause: "DUE to SIGNAL Terminated".to_owned(),
+            },
         );
         return Ok(());
     }
-    let target = match (request.batch_only, request.full || request.signal == SIGKILL) {
+    let target = match (
+        request.batch_only,
+        request.full || request.signal == SIGKILL,
+    ) {
         (true, _) => SignalTarget::BatchShell,
         (false, true) => SignalTarget::Full,
         (false, false) => SignalTarget::Steps,
@@ -117,14 +140,28 @@ fn signal_one(
 /// Cancels a job that waits, or some unstarted tasks of an array.
 fn cancel_pending(transaction: &mut Transaction<'_>, job: &Job, tasks: Option<&[u32]>, uid: u32) {
     let Some(tasks) = tasks else {
-        job_end::end_pending(transaction, job.id, JobState::Cancelled, Reason::None, Some(uid));
+        job_end::end_pending(
+            transaction,
+            job.id,
+            JobState::Cancelled,
+            Reason::None,
+            Some(uid),
+        );
         return;
     };
     let first = transaction.cluster.next_job_id.0;
-    let split_ids: Vec<JobId> = (0..tasks.len() as u32).map(|offset| JobId(first + offset)).collect();
+    let split_ids: Vec<JobId> = (0..tasks.len() as u32)
+        .map(|offset| JobId(first + offset))
+        .collect();
     let time = transaction.now;
     let job_id = job.id;
-    transaction.emit(Event::ArrayTasksRemoved { job_id, tasks: tasks.to_vec(), split_ids, requester: uid, time });
+    transaction.emit(Event::ArrayTasksRemoved {
+        job_id,
+        tasks: tasks.to_vec(),
+        split_ids,
+        requester: uid,
+        time,
+    });
     transaction.effect(Effect::JobChanged { job: job_id });
     super::dependency::propagate(transaction, job_id);
     transaction.wake_planner();
@@ -137,7 +174,11 @@ fn signal_step(
     request: SignalRequest,
     caller: &Caller,
 ) -> Result<(), Rejection> {
-    let step = job.steps.get(&step_id).cloned().ok_or(ErrorCode::InvalidJobId)?;
+    let step = job
+        .steps
+        .get(&step_id)
+        .cloned()
+        .ok_or(ErrorCode::InvalidJobId)?;
     if step.end_time.is_some() || job.state.is_finished() {
         return Err(ErrorCode::AlreadyDone.into());
     }
@@ -148,7 +189,10 @@ fn signal_step(
             std::sync::Arc::make_mut(record).kill_requester = Some(caller.uid);
         }
         let time = transaction.now;
-        transaction.emit(Event::JobUpdated { job: Box::new(updated), time });
+        transaction.emit(Event::JobUpdated {
+            job: Box::new(updated),
+            time,
+        });
     }
     if request.signal == 0 {
         job_end::terminate_step(transaction, job, &step);
@@ -157,18 +201,36 @@ fn signal_step(
     for layout in &step.layout.nodes {
         transaction.order(
             &layout.node,
-            AgentOrder::Signal { job_id: job.id, target: SignalTarget::Step(step_id), signal: request.signal },
+            AgentOrder::Signal {
+                job_id: job.id,
+                target: SignalTarget::Step(step_id),
+                signal: request.signal,
+            },
         );
     }
     Ok(())
 }
 
 /// Sends a signal to a job's processes on every node it runs on.
-pub fn send_signal(transaction: &mut Transaction<'_>, job: &Job, target: SignalTarget, signal: i32) {
-    let Some(allocation) = &job.allocation else { return };
+pub fn send_signal(
+    transaction: &mut Transaction<'_>,
+    job: &Job,
+    target: SignalTarget,
+    signal: i32,
+) {
+    let Some(allocation) = &job.allocation else {
+        return;
+    };
     for part in &allocation.nodes {
         if part.phase == NodePhase::Ready || part.phase == NodePhase::Prolog {
-            transaction.order(&part.name, AgentOrder::Signal { job_id: job.id, target, signal });
+            transaction.order(
+                &part.name,
+                AgentOrder::Signal {
+                    job_id: job.id,
+                    target,
+                    signal,
+                },
+            );
         }
     }
 }

@@ -23,7 +23,12 @@ pub fn load(transaction: &mut Transaction<'_>, config: Arc<ClusterConfig>) {
     let connected = transaction.cluster.connected.clone();
     let names: Vec<String> = connected
         .iter()
-        .filter_map(|index| transaction.cluster.node(*index).map(|node| node.config.name.clone()))
+        .filter_map(|index| {
+            transaction
+                .cluster
+                .node(*index)
+                .map(|node| node.config.name.clone())
+        })
         .collect();
     let time = transaction.now;
     transaction.emit(Event::ConfigLoaded { config, time });
@@ -39,13 +44,22 @@ pub fn load(transaction: &mut Transaction<'_>, config: Arc<ClusterConfig>) {
         .iter()
         .filter(|id| {
             transaction.cluster.job(**id).is_some_and(|job| {
-                !job.request.partitions.iter().any(|name| transaction.cluster.partition(name).is_some())
+                !job.request
+                    .partitions
+                    .iter()
+                    .any(|name| transaction.cluster.partition(name).is_some())
             })
         })
         .copied()
         .collect();
     for id in orphans {
-        job_end::end_pending(transaction, id, JobState::Cancelled, Reason::PartitionDown, None);
+        job_end::end_pending(
+            transaction,
+            id,
+            JobState::Cancelled,
+            Reason::PartitionDown,
+            None,
+        );
     }
     transaction.effect(Effect::ConfigChanged);
     transaction.wake_planner();

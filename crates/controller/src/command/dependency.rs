@@ -26,7 +26,12 @@ enum Standing {
     /// Runs since then.
     Started(UnixSeconds),
     /// Over, with success or not; `settled` once COMPLETING is over.
-    Over { ok: bool, special: bool, settled: bool, start: Option<UnixSeconds> },
+    Over {
+        ok: bool,
+        special: bool,
+        settled: bool,
+        start: Option<UnixSeconds>,
+    },
 }
 
 fn standing(job: &Job) -> Standing {
@@ -40,7 +45,12 @@ fn standing(job: &Job) -> Standing {
         };
     }
     if special {
-        return Standing::Over { ok: false, special: true, settled: true, start: job.start_time };
+        return Standing::Over {
+            ok: false,
+            special: true,
+            settled: true,
+            start: job.start_time,
+        };
     }
     match job.state.base {
         JobState::Pending => Standing::Waiting,
@@ -50,9 +60,16 @@ fn standing(job: &Job) -> Standing {
 }
 
 /// Records a term is about: all of the target array, one task, or (for aftercorr) the task with the dependent's own index.
-fn targets<'a>(cluster: &'a Cluster, term: &DependencyTerm, own_task: Option<u32>) -> Vec<&'a Arc<Job>> {
-    let members: Vec<&Arc<Job>> =
-        cluster.array_members(term.job).into_iter().filter_map(|id| cluster.job(id)).collect();
+fn targets<'a>(
+    cluster: &'a Cluster,
+    term: &DependencyTerm,
+    own_task: Option<u32>,
+) -> Vec<&'a Arc<Job>> {
+    let members: Vec<&Arc<Job>> = cluster
+        .array_members(term.job)
+        .into_iter()
+        .filter_map(|id| cluster.job(id))
+        .collect();
     let wanted = match term.kind {
         DependencyKind::AfterCorr => term.array_task.or(own_task),
         _ => term.array_task,
@@ -61,7 +78,10 @@ fn targets<'a>(cluster: &'a Cluster, term: &DependencyTerm, own_task: Option<u32
         Some(task) if members.iter().any(|job| job.array.is_some()) => members
             .into_iter()
             .filter(|job| {
-                job.array.as_ref().is_some_and(|a| a.task_id == Some(task) || (a.task_id.is_none() && a.pending.tasks.contains(task)))
+                job.array.as_ref().is_some_and(|a| {
+                    a.task_id == Some(task)
+                        || (a.task_id.is_none() && a.pending.tasks.contains(task))
+                })
             })
             .collect(),
         _ => members,
@@ -70,7 +90,12 @@ fn targets<'a>(cluster: &'a Cluster, term: &DependencyTerm, own_task: Option<u32
 
 /// Judges one term.
 #[must_use]
-pub fn evaluate(cluster: &Cluster, term: &DependencyTerm, own_task: Option<u32>, now: UnixSeconds) -> DependencyStatus {
+pub fn evaluate(
+    cluster: &Cluster,
+    term: &DependencyTerm,
+    own_task: Option<u32>,
+    now: UnixSeconds,
+) -> DependencyStatus {
     use DependencyStatus::{Failed, Fulfilled, Unfulfilled};
     if term.kind == DependencyKind::Singleton {
         return Unfulfilled;
@@ -79,27 +104,43 @@ pub fn evaluate(cluster: &Cluster, term: &DependencyTerm, own_task: Option<u32>,
     if records.is_empty() {
         // Purged or never known: met, except for those that need the outcome.
         return match term.kind {
-            DependencyKind::AfterOk | DependencyKind::AfterNotOk | DependencyKind::AfterCorr => Failed,
+            DependencyKind::AfterOk | DependencyKind::AfterNotOk | DependencyKind::AfterCorr => {
+                Failed
+            }
             _ => Fulfilled,
         };
     }
     let standings: Vec<Standing> = records.iter().map(|job| standing(job)).collect();
-    let all_over = standings.iter().all(|s| matches!(s, Standing::Over { settled: true, .. }));
-    let all_ok = standings.iter().all(|s| matches!(s, Standing::Over { ok: true, .. }));
-    let any_bad = standings.iter().any(|s| matches!(s, Standing::Over { ok: false, .. }));
-    let any_special = standings.iter().any(|s| matches!(s, Standing::Over { special: true, .. }));
+    let all_over = standings
+        .iter()
+        .all(|s| matches!(s, Standing::Over { settled: true, .. }));
+    let all_ok = standings
+        .iter()
+        .all(|s| matches!(s, Standing::Over { ok: true, .. }));
+    let any_bad = standings
+        .iter()
+        .any(|s| matches!(s, Standing::Over { ok: false, .. }));
+    let any_special = standings
+        .iter()
+        .any(|s| matches!(s, Standing::Over { special: true, .. }));
     match term.kind {
         DependencyKind::After => {
             let wait = i64::from(term.minutes) * 60;
             let met = standings.iter().all(|s| match s {
                 Standing::Waiting => false,
                 Standing::Started(start) => now.since(*start) >= wait,
-                Standing::Over { start, .. } => wait == 0 || start.is_none_or(|start| now.since(start) >= wait),
+                Standing::Over { start, .. } => {
+                    wait == 0 || start.is_none_or(|start| now.since(start) >= wait)
+                }
             });
             if met { Fulfilled } else { Unfulfilled }
         }
         DependencyKind::AfterAny | DependencyKind::AfterBurstBuffer => {
-            if all_over { Fulfilled } else { Unfulfilled }
+            if all_over {
+                Fulfilled
+            } else {
+                Unfulfilled
+            }
         }
         DependencyKind::AfterOk | DependencyKind::AfterCorr => {
             if any_bad {
@@ -125,9 +166,15 @@ pub fn evaluate(cluster: &Cluster, term: &DependencyTerm, own_task: Option<u32>,
 
 /// Looks again at every job that depends on `target` (or on its array).
 pub fn propagate(transaction: &mut Transaction<'_>, target: JobId) {
-    let array = transaction.cluster.job(target).map(|job| job.array_job_id());
+    let array = transaction
+        .cluster
+        .job(target)
+        .map(|job| job.array_job_id());
     let mut waiting: Vec<JobId> = Vec::new();
-    for id in [Some(target), array.filter(|array| *array != target)].into_iter().flatten() {
+    for id in [Some(target), array.filter(|array| *array != target)]
+        .into_iter()
+        .flatten()
+    {
         if let Some(jobs) = transaction.cluster.dependents.get(&id) {
             waiting.extend(jobs.iter().copied());
         }
@@ -139,7 +186,9 @@ pub fn propagate(transaction: &mut Transaction<'_>, target: JobId) {
 
 /// Looks again at one job's open terms.
 pub fn reconsider(transaction: &mut Transaction<'_>, id: JobId) {
-    let Some(job) = transaction.cluster.job(id).cloned() else { return };
+    let Some(job) = transaction.cluster.job(id).cloned() else {
+        return;
+    };
     if !job.state.is_pending() {
         return;
     }
@@ -160,17 +209,38 @@ pub fn reconsider(transaction: &mut Transaction<'_>, id: JobId) {
         if new != DependencyStatus::Unfulfilled {
             changed = true;
             let time = transaction.now;
-            transaction.emit(Event::DependencyDecided { job_id: id, term: index as u32, status: new, time });
+            transaction.emit(Event::DependencyDecided {
+                job_id: id,
+                term: index as u32,
+                status: new,
+                time,
+            });
         }
     }
     if !changed {
         return;
     }
     transaction.wake_planner();
-    let failed = transaction.cluster.job(id).is_some_and(|job| job.dependency.has_failed());
-    let kill = job.request.kill_on_invalid_dep.unwrap_or(transaction.cluster.config.scheduling.dependency.kill_invalid_depend);
+    let failed = transaction
+        .cluster
+        .job(id)
+        .is_some_and(|job| job.dependency.has_failed());
+    let kill = job.request.kill_on_invalid_dep.unwrap_or(
+        transaction
+            .cluster
+            .config
+            .scheduling
+            .dependency
+            .kill_invalid_depend,
+    );
     if failed && kill {
-        job_end::end_pending(transaction, id, JobState::Cancelled, Reason::DependencyNeverSatisfied, None);
+        job_end::end_pending(
+            transaction,
+            id,
+            JobState::Cancelled,
+            Reason::DependencyNeverSatisfied,
+            None,
+        );
     }
 }
 
@@ -186,14 +256,19 @@ fn split_corresponding(transaction: &mut Transaction<'_>, job: &Job) {
             job.dependency.terms.iter().any(|(term, status)| {
                 term.kind == DependencyKind::AfterCorr
                     && *status == DependencyStatus::Unfulfilled
-                    && evaluate(transaction.cluster, term, Some(*task), transaction.now) != DependencyStatus::Unfulfilled
+                    && evaluate(transaction.cluster, term, Some(*task), transaction.now)
+                        != DependencyStatus::Unfulfilled
             })
         })
         .collect();
     let mut left = array.pending.tasks.len();
     for task in ready {
         let split_id = (left > 1).then_some(transaction.cluster.next_job_id);
-        transaction.emit(Event::ArrayTaskSplit { job_id: job.id, task, split_id });
+        transaction.emit(Event::ArrayTaskSplit {
+            job_id: job.id,
+            task,
+            split_id,
+        });
         left -= 1;
         reconsider(transaction, split_id.unwrap_or(job.id));
     }
@@ -212,17 +287,23 @@ pub fn resolve(
     now: UnixSeconds,
 ) -> Result<DependencyState, Rejection> {
     let expression: sluice_model::dependency::DependencyExpr =
-        text.parse().map_err(|error: sluice_model::dependency::DependencyError| {
-            Rejection::with_text(ErrorCode::Dependency, format!("{}: {error}", ErrorCode::Dependency.message()))
-        })?;
+        text.parse()
+            .map_err(|error: sluice_model::dependency::DependencyError| {
+                Rejection::with_text(
+                    ErrorCode::Dependency,
+                    format!("{}: {error}", ErrorCode::Dependency.message()),
+                )
+            })?;
     let mut terms = Vec::new();
     for term in expression.terms {
         if let Some(target) = dependency_target(&term) {
             if Some(target) == own {
                 return Err(Rejection::new(ErrorCode::Dependency));
             }
-            let needs_outcome =
-                matches!(term.kind, DependencyKind::AfterOk | DependencyKind::AfterNotOk | DependencyKind::AfterCorr);
+            let needs_outcome = matches!(
+                term.kind,
+                DependencyKind::AfterOk | DependencyKind::AfterNotOk | DependencyKind::AfterCorr
+            );
             if needs_outcome && cluster.array_members(target).is_empty() {
                 return Err(Rejection::new(ErrorCode::Dependency));
             }
@@ -234,7 +315,10 @@ pub fn resolve(
         };
         terms.push((term, status));
     }
-    let state = DependencyState { any: expression.any, terms };
+    let state = DependencyState {
+        any: expression.any,
+        terms,
+    };
     if let Some(own) = own
         && is_circular(cluster, own, &state)
     {
@@ -249,7 +333,9 @@ fn is_circular(cluster: &Cluster, own: JobId, state: &DependencyState) -> bool {
     let mut open: Vec<JobId> = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
     for (term, status) in &state.terms {
-        if let Some(target) = dependency_target(term).filter(|_| *status == DependencyStatus::Unfulfilled) {
+        if let Some(target) =
+            dependency_target(term).filter(|_| *status == DependencyStatus::Unfulfilled)
+        {
             graph.add_edge(own.0, target.0, ());
             open.push(target);
         }
@@ -259,7 +345,9 @@ fn is_circular(cluster: &Cluster, own: JobId, state: &DependencyState) -> bool {
             continue;
         }
         for member in cluster.array_members(id) {
-            let Some(job) = cluster.job(member) else { continue };
+            let Some(job) = cluster.job(member) else {
+                continue;
+            };
             if member != id {
                 graph.add_edge(id.0, member.0, ());
             }
@@ -267,7 +355,9 @@ fn is_circular(cluster: &Cluster, own: JobId, state: &DependencyState) -> bool {
                 continue;
             }
             for (term, status) in &job.dependency.terms {
-                if let Some(target) = dependency_target(term).filter(|_| *status == DependencyStatus::Unfulfilled) {
+                if let Some(target) =
+                    dependency_target(term).filter(|_| *status == DependencyStatus::Unfulfilled)
+                {
                     graph.add_edge(member.0, target.0, ());
                     open.push(target);
                 }

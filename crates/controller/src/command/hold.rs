@@ -32,19 +32,30 @@ pub fn hold_targets(
     for target in targets {
         match selector::resolve(transaction.cluster, target) {
             Err(rejection) => {
-                outcomes.push(TargetOutcome { target: target.clone(), job: None, rejection: Some(rejection) });
+                outcomes.push(TargetOutcome {
+                    target: target.clone(),
+                    job: None,
+                    rejection: Some(rejection),
+                });
             }
             Ok(selected) => {
                 let several = selected.len() > 1;
                 for one in selected {
                     let rejection = hold_one(transaction, one.job, kind, caller).err();
                     let over = rejection.as_ref().is_some_and(|r| {
-                        matches!(r.code, ErrorCode::AlreadyDone | ErrorCode::Disabled | ErrorCode::JobNotPending)
+                        matches!(
+                            r.code,
+                            ErrorCode::AlreadyDone | ErrorCode::Disabled | ErrorCode::JobNotPending
+                        )
                     });
                     if several && over {
                         continue;
                     }
-                    outcomes.push(TargetOutcome { target: target.clone(), job: Some(one.job), rejection });
+                    outcomes.push(TargetOutcome {
+                        target: target.clone(),
+                        job: Some(one.job),
+                        rejection,
+                    });
                 }
             }
         }
@@ -52,10 +63,19 @@ pub fn hold_targets(
     outcomes
 }
 
-fn hold_one(transaction: &mut Transaction<'_>, id: JobId, kind: HoldKind, caller: &Caller) -> Result<(), Rejection> {
-    let job = transaction.cluster.job(id).cloned().ok_or(ErrorCode::InvalidJobId)?;
+fn hold_one(
+    transaction: &mut Transaction<'_>,
+    id: JobId,
+    kind: HoldKind,
+    caller: &Caller,
+) -> Result<(), Rejection> {
+    let job = transaction
+        .cluster
+        .job(id)
+        .cloned()
+        .ok_or(ErrorCode::InvalidJobId)?;
     if !caller.may_change(job.request.uid) {
-        return Err(ErrorCode::AccessDenied.into());
+        return Err(ErrorCode::InvalidUserId.into());
     }
     if job.state.is_finished() {
         return Err(ErrorCode::AlreadyDone.into());
@@ -69,10 +89,21 @@ fn hold_one(transaction: &mut Transaction<'_>, id: JobId, kind: HoldKind, caller
             if job.priority == 0 && job.reason == Reason::JobHeldAdmin && !caller.privileged {
                 return Err(ErrorCode::AccessDenied.into());
             }
-            let by_user = kind == HoldKind::UserHold || caller.uid == job.request.uid && !caller.privileged;
-            let by_owner_root = caller.uid == job.request.uid && kind == HoldKind::Hold && caller.uid != 0;
-            let reason = if by_user || by_owner_root { Reason::JobHeldUser } else { Reason::JobHeldAdmin };
-            transaction.emit(Event::JobHeld { job_id: id, reason, text: None, time });
+            let by_user =
+                kind == HoldKind::UserHold || caller.uid == job.request.uid && !caller.privileged;
+            let by_owner_root =
+                caller.uid == job.request.uid && kind == HoldKind::Hold && caller.uid != 0;
+            let reason = if by_user || by_owner_root {
+                Reason::JobHeldUser
+            } else {
+                Reason::JobHeldAdmin
+            };
+            transaction.emit(Event::JobHeld {
+                job_id: id,
+                reason,
+                text: None,
+                time,
+            });
         }
         HoldKind::Release => {
             let admin_hold = job.priority == 0
@@ -80,7 +111,11 @@ fn hold_one(transaction: &mut Transaction<'_>, id: JobId, kind: HoldKind, caller
             if admin_hold && !caller.privileged {
                 return Err(ErrorCode::AccessDenied.into());
             }
-            transaction.emit(Event::JobReleased { job_id: id, priority: BASE_PRIORITY, time });
+            transaction.emit(Event::JobReleased {
+                job_id: id,
+                priority: BASE_PRIORITY,
+                time,
+            });
             transaction.wake_planner();
         }
     }

@@ -90,11 +90,16 @@ pub fn may_requeue(job: &Job) -> bool {
 }
 
 fn send_terminate(transaction: &mut Transaction<'_>, id: JobId, kill: &Kill) {
-    let Some(job) = transaction.cluster.job(id).cloned() else { return };
-    let Some(allocation) = &job.allocation else { return };
+    let Some(job) = transaction.cluster.job(id).cloned() else {
+        return;
+    };
+    let Some(allocation) = &job.allocation else {
+        return;
+    };
     for part in &allocation.nodes {
         if part.phase == NodePhase::Ending {
-            let order = launch::terminate_order(transaction.cluster, &job, part, kill, transaction.now);
+            let order =
+                launch::terminate_order(transaction.cluster, &job, part, kill, transaction.now);
             transaction.order(&part.name, order);
         }
     }
@@ -112,7 +117,11 @@ pub fn terminate_step(transaction: &mut Transaction<'_>, job: &Job, step: &crate
         if state.ended.is_none() {
             transaction.order(
                 &layout.node,
-                AgentOrder::TerminateStep { job_id: job.id, attempt: job.run_attempt, step_id: step.id },
+                AgentOrder::TerminateStep {
+                    job_id: job.id,
+                    attempt: job.run_attempt,
+                    step_id: step.id,
+                },
             );
         }
     }
@@ -121,8 +130,15 @@ pub fn terminate_step(transaction: &mut Transaction<'_>, job: &Job, step: &crate
 /// Releases a node of an ending job and everything that follows.
 pub fn release_node(transaction: &mut Transaction<'_>, id: JobId, node: &str) {
     let time = transaction.now;
-    transaction.emit(Event::NodeReleased { job_id: id, node: node.to_owned(), time });
-    let settled = transaction.cluster.job(id).is_some_and(|job| !job.state.is_completing());
+    transaction.emit(Event::NodeReleased {
+        job_id: id,
+        node: node.to_owned(),
+        time,
+    });
+    let settled = transaction
+        .cluster
+        .job(id)
+        .is_some_and(|job| !job.state.is_completing());
     if settled {
         transaction.effect(Effect::JobChanged { job: id });
         dependency::propagate(transaction, id);

@@ -55,19 +55,31 @@ impl Rejection {
     /// A refusal with the code's own text.
     #[must_use]
     pub fn new(code: ErrorCode) -> Self {
-        Self { code, text: None, notice: None }
+        Self {
+            code,
+            text: None,
+            notice: None,
+        }
     }
 
     /// A refusal with more words.
     #[must_use]
     pub fn with_text(code: ErrorCode, text: impl Into<String>) -> Self {
-        Self { code, text: Some(text.into()), notice: None }
+        Self {
+            code,
+            text: Some(text.into()),
+            notice: None,
+        }
     }
 }
 
 impl From<crate::select::SelectError> for Rejection {
     fn from(error: crate::select::SelectError) -> Self {
-        Self { code: error.code, text: None, notice: Some(error.message).filter(|text| !text.is_empty()) }
+        Self {
+            code: error.code,
+            text: None,
+            notice: Some(error.message).filter(|text| !text.is_empty()),
+        }
     }
 }
 

@@ -13,29 +13,52 @@ use crate::transaction::Transaction;
 ///
 /// # Errors
 /// No permission; invalid node name; DOWN, DRAIN and FAIL without a reason.
-pub fn update(transaction: &mut Transaction<'_>, update: &NodeUpdate, caller: &Caller) -> Result<(), Rejection> {
+pub fn update(
+    transaction: &mut Transaction<'_>,
+    update: &NodeUpdate,
+    caller: &Caller,
+) -> Result<(), Rejection> {
     if !caller.privileged {
-        return Err(ErrorCode::AccessDenied.into());
+        return Err(ErrorCode::InvalidUserId.into());
     }
     let names = if update.nodes.eq_ignore_ascii_case("all") {
-        transaction.cluster.nodes.iter().map(|node| node.config.name.clone()).collect()
+        transaction
+            .cluster
+            .nodes
+            .iter()
+            .map(|node| node.config.name.clone())
+            .collect()
     } else {
         parse_hostlist(&update.nodes).map_err(|_| ErrorCode::InvalidNodeName)?
     };
     if names.is_empty() {
         return Err(ErrorCode::InvalidNodeName.into());
     }
-    if let Some(missing) = names.iter().find(|name| transaction.cluster.node_named(name).is_none()) {
+    if let Some(missing) = names
+        .iter()
+        .find(|name| transaction.cluster.node_named(name).is_none())
+    {
         return Err(Rejection::with_text(
             ErrorCode::InvalidNodeName,
-            format!("{}\n\nhint: there is no node \"{missing}\"", ErrorCode::InvalidNodeName.message()),
+            format!(
+                "{}\n\nhint: there is no node \"{missing}\"",
+                ErrorCode::InvalidNodeName.message()
+            ),
         ));
     }
-    let needs_reason =
-        matches!(update.state, Some(NodeStateRequest::Down | NodeStateRequest::Drain | NodeStateRequest::Fail));
+    let needs_reason = matches!(
+        update.state,
+        Some(NodeStateRequest::Down | NodeStateRequest::Drain | NodeStateRequest::Fail)
+    );
     for name in &names {
-        let has_reason = update.reason.as_deref().is_some_and(|reason| !reason.is_empty())
-            || transaction.cluster.node_named(name).is_some_and(|(_, node)| node.reason.is_some());
+        let has_reason = update
+            .reason
+            .as_deref()
+            .is_some_and(|reason| !reason.is_empty())
+            || transaction
+                .cluster
+                .node_named(name)
+                .is_some_and(|(_, node)| node.reason.is_some());
         if needs_reason && !has_reason {
             return Err(Rejection::with_text(
                 ErrorCode::InvalidNodeState,
@@ -51,10 +74,20 @@ pub fn update(transaction: &mut Transaction<'_>, update: &NodeUpdate, caller: &C
 }
 
 fn update_one(transaction: &mut Transaction<'_>, name: &str, update: &NodeUpdate, caller: &Caller) {
-    let Some((index, node)) = transaction.cluster.node_named(name).map(|(i, n)| (i, n.clone())) else { return };
+    let Some((index, node)) = transaction
+        .cluster
+        .node_named(name)
+        .map(|(i, n)| (i, n.clone()))
+    else {
+        return;
+    };
     let connected = transaction.cluster.connected.contains(&index);
     let mut state = node.state;
-    let mut reason = update.reason.clone().filter(|text| !text.is_empty()).or_else(|| node.reason.clone());
+    let mut reason = update
+        .reason
+        .clone()
+        .filter(|text| !text.is_empty())
+        .or_else(|| node.reason.clone());
     let mut goes_down = false;
     match update.state {
         None => {}
@@ -66,11 +99,17 @@ fn update_one(transaction: &mut Transaction<'_>, name: &str, update: &NodeUpdate
         Some(NodeStateRequest::Fail) => state.flags.insert(NodeStateFlags::FAIL),
         Some(NodeStateRequest::Resume | NodeStateRequest::Idle) => {
             if update.state == Some(NodeStateRequest::Resume) {
-                state.flags.remove(NodeStateFlags::DRAIN | NodeStateFlags::FAIL | NodeStateFlags::INVALID_REG);
+                state.flags.remove(
+                    NodeStateFlags::DRAIN | NodeStateFlags::FAIL | NodeStateFlags::INVALID_REG,
+                );
             }
             if matches!(state.base, NodeState::Down | NodeState::Future) {
                 // A node whose agent has not spoken waits for it.
-                state.base = if connected { NodeState::Idle } else { NodeState::Unknown };
+                state.base = if connected {
+                    NodeState::Idle
+                } else {
+                    NodeState::Unknown
+                };
             }
             if connected {
                 state.flags.remove(NodeStateFlags::NO_RESPOND);
@@ -90,7 +129,13 @@ fn update_one(transaction: &mut Transaction<'_>, name: &str, update: &NodeUpdate
     }
     if state != node.state || reason != node.reason {
         let time = transaction.now;
-        transaction.emit(Event::NodeStateSet { node: name.to_owned(), state, reason, uid: caller.uid, time });
+        transaction.emit(Event::NodeStateSet {
+            node: name.to_owned(),
+            state,
+            reason,
+            uid: caller.uid,
+            time,
+        });
     }
     let others = update.weight.is_some()
         || update.available_features.is_some()
@@ -106,6 +151,10 @@ fn update_one(transaction: &mut Transaction<'_>, name: &str, update: &NodeUpdate
         });
     }
     if goes_down {
-        agent::fail_jobs(transaction, name, update.reason.as_deref().unwrap_or("set DOWN"));
+        agent::fail_jobs(
+            transaction,
+            name,
+            update.reason.as_deref().unwrap_or("set DOWN"),
+        );
     }
 }

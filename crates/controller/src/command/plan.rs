@@ -30,7 +30,11 @@ pub struct PlanOutcome {
 pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
     let mut outcome = PlanOutcome::default();
     for (id, note) in plan.notes {
-        if transaction.cluster.job(id).is_some_and(|job| job.is_queued()) {
+        if transaction
+            .cluster
+            .job(id)
+            .is_some_and(|job| job.is_queued())
+        {
             transaction.cluster.plan_notes.insert(id, note);
         }
     }
@@ -43,15 +47,27 @@ pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
         }
     }
     for (id, text) in plan.impossible {
-        let waits = transaction.cluster.job(id).is_some_and(|job| job.is_queued() && job.priority > 0);
+        let waits = transaction
+            .cluster
+            .job(id)
+            .is_some_and(|job| job.is_queued() && job.priority > 0);
         if waits {
             let time = transaction.now;
-            transaction.emit(Event::JobHeld { job_id: id, reason: Reason::BadConstraints, text: Some(text), time });
+            transaction.emit(Event::JobHeld {
+                job_id: id,
+                reason: Reason::BadConstraints,
+                text: Some(text),
+                time,
+            });
             transaction.effect(Effect::JobChanged { job: id });
         }
     }
     for id in plan.missed_deadline {
-        if transaction.cluster.job(id).is_some_and(|job| job.is_queued()) {
+        if transaction
+            .cluster
+            .job(id)
+            .is_some_and(|job| job.is_queued())
+        {
             job_end::end_pending(transaction, id, JobState::Deadline, Reason::DeadLine, None);
         }
     }
@@ -64,16 +80,29 @@ pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
 
 /// Notes which nodes the pass planned for waiting jobs. Many jobs share a few node lists, so each list is read once.
 fn mark_planned_nodes(cluster: &mut Cluster) {
-    let lists: std::collections::BTreeSet<&str> =
-        cluster.plan_notes.values().filter_map(|note| note.planned_nodes.as_deref()).collect();
-    cluster.planned_nodes =
-        lists.into_iter().filter_map(|list| sluice_model::hostlist::parse_hostlist(list).ok()).flatten().collect();
+    let lists: std::collections::BTreeSet<&str> = cluster
+        .plan_notes
+        .values()
+        .filter_map(|note| note.planned_nodes.as_deref())
+        .collect();
+    cluster.planned_nodes = lists
+        .into_iter()
+        .filter_map(|list| sluice_model::hostlist::parse_hostlist(list).ok())
+        .flatten()
+        .collect();
 }
 
 /// The placement is still possible: the job still waits and may start, and what it would get is still free.
-fn still_fits(cluster: &Cluster, start: &PlannedStart, now: sluice_model::time::UnixSeconds) -> bool {
-    let Some(job) = cluster.job(start.job) else { return false };
-    if !job.is_queued() || job.priority == 0 || eligibility::waits_for(cluster, job, now).is_some() {
+fn still_fits(
+    cluster: &Cluster,
+    start: &PlannedStart,
+    now: sluice_model::time::UnixSeconds,
+) -> bool {
+    let Some(job) = cluster.job(start.job) else {
+        return false;
+    };
+    if !job.is_queued() || job.priority == 0 || eligibility::waits_for(cluster, job, now).is_some()
+    {
         return false;
     }
     let task_matches = match (&job.array, start.array_task) {
@@ -82,7 +111,8 @@ fn still_fits(cluster: &Cluster, start: &PlannedStart, now: sluice_model::time::
         (None, None) => true,
         (None, Some(_)) => false,
     };
-    if !task_matches || (start.array_task.is_some() && !eligibility::throttle_allows(cluster, job)) {
+    if !task_matches || (start.array_task.is_some() && !eligibility::throttle_allows(cluster, job))
+    {
         return false;
     }
     !start.allocation.nodes.is_empty() && allocation_is_free(cluster, &start.allocation)
@@ -92,15 +122,20 @@ fn still_fits(cluster: &Cluster, start: &PlannedStart, now: sluice_model::time::
 #[must_use]
 pub fn allocation_is_free(cluster: &Cluster, allocation: &Allocation) -> bool {
     allocation.nodes.iter().all(|part| {
-        let Some(node) = cluster.node(part.node) else { return false };
+        let Some(node) = cluster.node(part.node) else {
+            return false;
+        };
         if node.config.name != part.name || !node.is_usable() || node.whole_node_job.is_some() {
             return false;
         }
         if allocation.whole_nodes && !node.jobs.is_empty() {
             return false;
         }
-        let cpus_free =
-            part.cpu_ids.iter().all(|cpu| node.used_cpus.get(*cpu as usize).is_some_and(|in_use| !in_use));
+        let cpus_free = part.cpu_ids.iter().all(|cpu| {
+            node.used_cpus
+                .get(*cpu as usize)
+                .is_some_and(|in_use| !in_use)
+        });
         let memory_free = !cluster.config.scheduling.select.memory
             || node.used_memory.0.saturating_add(part.memory.0) <= node.config.real_memory.0;
         cpus_free && memory_free && gres_is_free(node, part)
@@ -110,12 +145,16 @@ pub fn allocation_is_free(cluster: &Cluster, allocation: &Allocation) -> bool {
 fn gres_is_free(node: &crate::cluster::Node, part: &crate::cluster::NodeAllocation) -> bool {
     part.gres.iter().all(|given| {
         let states = || {
-            node.gres
-                .iter()
-                .filter(|g| g.name == given.name && (given.type_name.is_none() || g.type_name == given.type_name))
+            node.gres.iter().filter(|g| {
+                g.name == given.name
+                    && (given.type_name.is_none() || g.type_name == given.type_name)
+            })
         };
         if given.indices.is_empty() {
-            return states().map(|g| g.count.saturating_sub(g.used_count)).sum::<u64>() >= given.count;
+            return states()
+                .map(|g| g.count.saturating_sub(g.used_count))
+                .sum::<u64>()
+                >= given.count;
         }
         given.indices.iter().all(|index| {
             states().any(|g| {
@@ -151,7 +190,9 @@ fn start_job(transaction: &mut Transaction<'_>, start: PlannedStart) {
         scheduler: start.scheduler.name().to_owned(),
         configuring,
     });
-    let Some(job) = transaction.cluster.job(id).cloned() else { return };
+    let Some(job) = transaction.cluster.job(id).cloned() else {
+        return;
+    };
     let orders = launch::start_orders(transaction.cluster, &job);
     for (node, order) in orders {
         transaction.order(&node, order);

@@ -33,12 +33,20 @@ pub fn requeue_targets(
     for target in targets {
         match selector::resolve(transaction.cluster, target) {
             Err(rejection) => {
-                outcomes.push(TargetOutcome { target: target.clone(), job: None, rejection: Some(rejection) });
+                outcomes.push(TargetOutcome {
+                    target: target.clone(),
+                    job: None,
+                    rejection: Some(rejection),
+                });
             }
             Ok(selected) => {
                 for one in selected {
                     let rejection = requeue_one(transaction, one.job, request, caller).err();
-                    outcomes.push(TargetOutcome { target: target.clone(), job: Some(one.job), rejection });
+                    outcomes.push(TargetOutcome {
+                        target: target.clone(),
+                        job: Some(one.job),
+                        rejection,
+                    });
                 }
             }
         }
@@ -52,7 +60,11 @@ fn requeue_one(
     request: RequeueRequest,
     caller: &Caller,
 ) -> Result<(), Rejection> {
-    let job = transaction.cluster.job(id).cloned().ok_or(ErrorCode::InvalidJobId)?;
+    let job = transaction
+        .cluster
+        .job(id)
+        .cloned()
+        .ok_or(ErrorCode::InvalidJobId)?;
     if !caller.may_change(job.request.uid) {
         return Err(ErrorCode::AccessDenied.into());
     }
@@ -77,8 +89,16 @@ fn requeue_one(
         job_id: id,
         time,
         run_state: JobState::Pending,
-        begin_time: if hold { None } else { job_end::requeue_begin(transaction.cluster, time) },
-        hold: hold.then_some(if caller.uid == job.request.uid { Reason::JobHeldUser } else { Reason::JobHeldAdmin }),
+        begin_time: if hold {
+            None
+        } else {
+            job_end::requeue_begin(transaction.cluster, time)
+        },
+        hold: hold.then_some(if caller.uid == job.request.uid {
+            Reason::JobHeldUser
+        } else {
+            Reason::JobHeldAdmin
+        }),
         reason_text: None,
         special_exit: request.special_exit,
         exit_status: job.exit_status,
@@ -89,7 +109,13 @@ fn requeue_one(
         transaction.effect(Effect::JobChanged { job: id });
         transaction.wake_planner();
     } else {
-        job_end::requeue_running(transaction, requeue, &Kill::Gently { cause: "DUE TO JOB REQUEUE".to_owned() });
+        job_end::requeue_running(
+            transaction,
+            requeue,
+            &Kill::Gently {
+                cause: "DUE TO JOB REQUEUE".to_owned(),
+            },
+        );
     }
     Ok(())
 }

@@ -22,26 +22,46 @@ pub struct Selected {
 /// # Errors
 /// Invalid job id (2017) when the text is no id or names nothing.
 pub fn resolve(cluster: &Cluster, text: &str) -> Result<Vec<Selected>, Rejection> {
-    let selector: JobSelector = text.parse().map_err(|_| Rejection::new(ErrorCode::InvalidJobId))?;
+    let selector: JobSelector = text
+        .parse()
+        .map_err(|_| Rejection::new(ErrorCode::InvalidJobId))?;
     let mut found = Vec::new();
     let step = selector.step;
     match &selector.part {
         JobPart::Task(_) | JobPart::Tasks(_) => {
             for id in cluster.array_members(selector.job) {
-                let Some(array) = cluster.job(id).and_then(|job| job.array.as_ref()) else { continue };
+                let Some(array) = cluster.job(id).and_then(|job| job.array.as_ref()) else {
+                    continue;
+                };
                 match array.task_id {
                     Some(task) => {
                         if selector.selects_task(task) {
-                            found.push(Selected { job: id, tasks: None, step });
+                            found.push(Selected {
+                                job: id,
+                                tasks: None,
+                                step,
+                            });
                         }
                     }
                     None => {
-                        let tasks: Vec<u32> =
-                            array.pending.tasks.iter().filter(|task| selector.selects_task(*task)).collect();
+                        let tasks: Vec<u32> = array
+                            .pending
+                            .tasks
+                            .iter()
+                            .filter(|task| selector.selects_task(*task))
+                            .collect();
                         if tasks.len() == array.pending.tasks.len() && !tasks.is_empty() {
-                            found.push(Selected { job: id, tasks: None, step });
+                            found.push(Selected {
+                                job: id,
+                                tasks: None,
+                                step,
+                            });
                         } else if !tasks.is_empty() {
-                            found.push(Selected { job: id, tasks: Some(tasks), step });
+                            found.push(Selected {
+                                job: id,
+                                tasks: Some(tasks),
+                                step,
+                            });
                         }
                     }
                 }
@@ -56,7 +76,11 @@ pub fn resolve(cluster: &Cluster, text: &str) -> Result<Vec<Selected>, Rejection
             } else {
                 Vec::new()
             };
-            found.extend(members.into_iter().map(|job| Selected { job, tasks: None, step }));
+            found.extend(members.into_iter().map(|job| Selected {
+                job,
+                tasks: None,
+                step,
+            }));
         }
     }
     if found.is_empty() {

@@ -48,12 +48,19 @@ pub fn create(
     caller: &Caller,
 ) -> Result<CreatedStep, Rejection> {
     let id = JobId(description.job_id);
-    let job = transaction.cluster.job(id).cloned().ok_or(ErrorCode::InvalidJobId)?;
+    let job = transaction
+        .cluster
+        .job(id)
+        .cloned()
+        .ok_or(ErrorCode::InvalidJobId)?;
     if job.request.uid != caller.uid && caller.uid != 0 {
         return Err(ErrorCode::AccessDenied.into());
     }
     if !description.submission_key.is_empty()
-        && let Some(step) = job.steps.values().find(|s| s.request.submission_key == description.submission_key)
+        && let Some(step) = job
+            .steps
+            .values()
+            .find(|s| s.request.submission_key == description.submission_key)
     {
         return Ok(created(&job, step));
     }
@@ -62,9 +69,22 @@ pub fn create(
         return Err(ErrorCode::StepLimit.into());
     }
     let candidates = candidate_nodes(&job, &description)?;
-    let plan = lay_out(transaction.cluster.config.scheduling.select.memory, &job, &description, &candidates)?;
-    let step_id = if description.interactive { StepId::Interactive } else { StepId::Num(job.next_step_id) };
-    if job.steps.get(&step_id).is_some_and(|step| step.end_time.is_none()) {
+    let plan = lay_out(
+        transaction.cluster.config.scheduling.select.memory,
+        &job,
+        &description,
+        &candidates,
+    )?;
+    let step_id = if description.interactive {
+        StepId::Interactive
+    } else {
+        StepId::Num(job.next_step_id)
+    };
+    if job
+        .steps
+        .get(&step_id)
+        .is_some_and(|step| step.end_time.is_none())
+    {
         return Err(ErrorCode::StepExists.into());
     }
     let nodes = plan
@@ -78,13 +98,19 @@ pub fn create(
             usage: StepUsage::default(),
         })
         .collect();
-    let layout = StepLayout { nodes: plan.nodes.into_iter().map(|(_, node)| node).collect() };
+    let layout = StepLayout {
+        nodes: plan.nodes.into_iter().map(|(_, node)| node).collect(),
+    };
     let mut request = description;
     request.environment = Vec::new();
     let step = Step {
         id: step_id,
         environment,
-        num_cpus: layout.nodes.iter().map(|node| node.cpu_ids.len() as u32).sum(),
+        num_cpus: layout
+            .nodes
+            .iter()
+            .map(|node| node.cpu_ids.len() as u32)
+            .sum(),
         num_tasks: plan.num_tasks,
         cpus_per_task: plan.cpus_per_task,
         overlap: request.overlap || request.interactive,
@@ -98,8 +124,13 @@ pub fn create(
         kill_requester: None,
     };
     let answer = created(&job, &step);
-    transaction.emit(Event::StepCreated { job_id: id, step: Box::new(step) });
-    let Some(job) = transaction.cluster.job(id).cloned() else { return Ok(answer) };
+    transaction.emit(Event::StepCreated {
+        job_id: id,
+        step: Box::new(step),
+    });
+    let Some(job) = transaction.cluster.job(id).cloned() else {
+        return Ok(answer);
+    };
     if let Some(step) = job.steps.get(&step_id) {
         for (at, layout) in step.layout.nodes.iter().enumerate() {
             if let Some(order) = launch::step_order(transaction.cluster, &job, step, at) {
@@ -133,11 +164,18 @@ fn check_state(job: &Job) -> Result<(), Rejection> {
 }
 
 /// Nodes of the job that the step may use, in order.
-fn candidate_nodes<'a>(job: &'a Job, step: &StepDescription) -> Result<Vec<&'a NodeAllocation>, Rejection> {
-    let Some(allocation) = &job.allocation else { return Err(ErrorCode::JobPending.into()) };
+fn candidate_nodes<'a>(
+    job: &'a Job,
+    step: &StepDescription,
+) -> Result<Vec<&'a NodeAllocation>, Rejection> {
+    let Some(allocation) = &job.allocation else {
+        return Err(ErrorCode::JobPending.into());
+    };
     let names = |text: &Option<String>| -> Result<Vec<String>, Rejection> {
         match text.as_deref().filter(|text| !text.is_empty()) {
-            Some(text) => parse_hostlist(text).map_err(|_| Rejection::new(ErrorCode::InvalidNodeName)),
+            Some(text) => {
+                parse_hostlist(text).map_err(|_| Rejection::new(ErrorCode::InvalidNodeName))
+            }
             None => Ok(Vec::new()),
         }
     };
@@ -178,25 +216,43 @@ struct Room<'a> {
     gres: Vec<GresAllocation>,
 }
 
-fn lay_out(memory_counts: bool, job: &Job, step: &StepDescription, nodes: &[&NodeAllocation]) -> Result<Plan, Rejection> {
+fn lay_out(
+    memory_counts: bool,
+    job: &Job,
+    step: &StepDescription,
+    nodes: &[&NodeAllocation],
+) -> Result<Plan, Rejection> {
     let cpus_per_task = step.cpus_per_task.unwrap_or(1).max(1);
     let wanted_nodes = step.max_nodes.or(step.min_nodes);
     if step.min_nodes.is_some_and(|min| min as usize > nodes.len()) {
         return Err(ErrorCode::InvalidNodeCount.into());
     }
-    let mut count = wanted_nodes.map_or(nodes.len(), |n| (n as usize).min(nodes.len())).max(1);
+    let mut count = wanted_nodes
+        .map_or(nodes.len(), |n| (n as usize).min(nodes.len()))
+        .max(1);
     let per_node = step.ntasks_per_node;
-    let num_tasks = step.ntasks.unwrap_or_else(|| count as u32 * per_node.unwrap_or(1)).max(1);
+    let num_tasks = step
+        .ntasks
+        .unwrap_or_else(|| count as u32 * per_node.unwrap_or(1))
+        .max(1);
     count = count.min(num_tasks as usize);
     // Any node of the allocation will do; those with room come first when not all are needed.
     let mut rooms: Vec<Room<'_>> = nodes.iter().map(|part| room(job, step, part)).collect();
     let capacity = |room: &Room<'_>| {
-        let by_cpus = if step.overcommit { u32::MAX } else { room.cpus.len() as u32 / cpus_per_task };
+        let by_cpus = if step.overcommit {
+            u32::MAX
+        } else {
+            room.cpus.len() as u32 / cpus_per_task
+        };
         per_node.map_or(by_cpus, |max| by_cpus.min(max))
     };
     if wanted_nodes.is_none() && count < rooms.len() && !step.overcommit {
         // Fewer nodes only if they hold all tasks.
-        let held: u64 = rooms.iter().take(count).map(|room| u64::from(capacity(room))).sum();
+        let held: u64 = rooms
+            .iter()
+            .take(count)
+            .map(|room| u64::from(capacity(room)))
+            .sum();
         if held < u64::from(num_tasks) {
             count = rooms.len();
         }
@@ -207,7 +263,13 @@ fn lay_out(memory_counts: bool, job: &Job, step: &StepDescription, nodes: &[&Nod
     rooms.truncate(count);
     let total_if_alone: u64 = rooms
         .iter()
-        .map(|room| if step.overcommit { u64::MAX / 1024 } else { (room.part.cpu_ids.len() as u32 / cpus_per_task).into() })
+        .map(|room| {
+            if step.overcommit {
+                u64::MAX / 1024
+            } else {
+                (room.part.cpu_ids.len() as u32 / cpus_per_task).into()
+            }
+        })
         .sum();
     if total_if_alone < u64::from(num_tasks) {
         return Err(ErrorCode::TooManyRequestedCpus.into());
@@ -221,8 +283,11 @@ fn lay_out(memory_counts: bool, job: &Job, step: &StepDescription, nodes: &[&Nod
     let counts = spread(num_tasks, &capacities).ok_or(ErrorCode::NodesBusy)?;
     let ranks = assign_ranks(step.distribution.as_deref(), num_tasks, &counts);
     let mut placed = Vec::new();
-    let mut gres_left: BTreeMap<(String, Option<String>), u64> =
-        step.gres_per_step.iter().map(|g| ((g.name.clone(), g.type_name.clone()), g.count)).collect();
+    let mut gres_left: BTreeMap<(String, Option<String>), u64> = step
+        .gres_per_step
+        .iter()
+        .map(|g| ((g.name.clone(), g.type_name.clone()), g.count))
+        .collect();
     for ((room, count), task_ids) in rooms.iter().zip(&counts).zip(ranks) {
         if *count == 0 {
             continue;
@@ -235,12 +300,23 @@ fn lay_out(memory_counts: bool, job: &Job, step: &StepDescription, nodes: &[&Nod
         let memory = step_memory(job, step, room, &cpu_ids);
         if memory_counts && memory.0 > room.memory.0 {
             let alone = memory.0 <= room.part.memory.0;
-            return Err(if alone { ErrorCode::NodesBusy } else { ErrorCode::InvalidTaskMemory }.into());
+            return Err(if alone {
+                ErrorCode::NodesBusy
+            } else {
+                ErrorCode::InvalidTaskMemory
+            }
+            .into());
         }
         let gres = step_gres(step, room, *count, &mut gres_left)?;
         placed.push((
             room.part.node,
-            StepNode { node: room.part.name.clone(), task_ids, cpu_ids, memory, gres },
+            StepNode {
+                node: room.part.name.clone(),
+                task_ids,
+                cpu_ids,
+                memory,
+                gres,
+            },
         ));
     }
     if gres_left.values().any(|left| *left > 0) {
@@ -248,21 +324,39 @@ fn lay_out(memory_counts: bool, job: &Job, step: &StepDescription, nodes: &[&Nod
     }
     // Nodes are told apart by their position in the step: job order, not the order of choice.
     placed.sort_by_key(|(index, _)| *index);
-    Ok(Plan { nodes: placed, num_tasks, cpus_per_task })
+    Ok(Plan {
+        nodes: placed,
+        num_tasks,
+        cpus_per_task,
+    })
 }
 
 /// What other steps leave on a node.
 fn room<'a>(job: &Job, step: &StepDescription, part: &'a NodeAllocation) -> Room<'a> {
-    let mut room =
-        Room { part, cpus: part.cpu_ids.clone(), memory: part.memory, gres: part.gres.clone() };
+    let mut room = Room {
+        part,
+        cpus: part.cpu_ids.clone(),
+        memory: part.memory,
+        gres: part.gres.clone(),
+    };
     if step.overlap {
         return room;
     }
-    for other in job.steps.values().filter(|other| other.end_time.is_none() && !other.overlap) {
-        let Some(at) = other.nodes.iter().position(|state| state.node == part.node && state.ended.is_none()) else {
+    for other in job
+        .steps
+        .values()
+        .filter(|other| other.end_time.is_none() && !other.overlap)
+    {
+        let Some(at) = other
+            .nodes
+            .iter()
+            .position(|state| state.node == part.node && state.ended.is_none())
+        else {
             continue;
         };
-        let Some(taken) = other.layout.nodes.get(at) else { continue };
+        let Some(taken) = other.layout.nodes.get(at) else {
+            continue;
+        };
         room.cpus.retain(|cpu| !taken.cpu_ids.contains(cpu));
         room.memory = room.memory.saturating_sub(taken.memory);
         for used in &taken.gres {
@@ -299,9 +393,17 @@ fn spread(num_tasks: u32, capacities: &[u32]) -> Option<Vec<u32>> {
 
 /// Which ranks run where: block when there are more tasks than nodes, cyclic otherwise, or as `-m` says.
 fn assign_ranks(distribution: Option<&str>, num_tasks: u32, counts: &[u32]) -> Vec<Vec<u32>> {
-    let first = distribution.map(|text| text.split([':', ',']).next().unwrap_or("").to_ascii_lowercase());
+    let first = distribution.map(|text| {
+        text.split([':', ','])
+            .next()
+            .unwrap_or("")
+            .to_ascii_lowercase()
+    });
     let mut ranks: Vec<Vec<u32>> = vec![Vec::new(); counts.len()];
-    let plane = first.as_deref().and_then(|text| text.strip_prefix("plane=")).and_then(|n| n.parse::<u32>().ok());
+    let plane = first
+        .as_deref()
+        .and_then(|text| text.strip_prefix("plane="))
+        .and_then(|n| n.parse::<u32>().ok());
     let cyclic = match first.as_deref() {
         Some("cyclic") => true,
         Some("block") => false,
@@ -328,14 +430,23 @@ fn assign_ranks(distribution: Option<&str>, num_tasks: u32, counts: &[u32]) -> V
 
 fn step_memory(job: &Job, step: &StepDescription, room: &Room<'_>, cpu_ids: &[u32]) -> MemoryMib {
     if let Some(memory) = step.mem_per_node {
-        return if memory.0 == 0 { room.part.memory } else { memory };
+        return if memory.0 == 0 {
+            room.part.memory
+        } else {
+            memory
+        };
     }
     if let Some(per_cpu) = step.mem_per_cpu {
         return MemoryMib(per_cpu.0.saturating_mul(cpu_ids.len() as u64));
     }
     // An exact step takes its CPUs' share of a job that asked per CPU; any other takes what the node's part has.
     match job.request.mem_per_cpu {
-        Some(per_cpu) if step.exact => MemoryMib(per_cpu.0.saturating_mul(cpu_ids.len() as u64).min(room.part.memory.0)),
+        Some(per_cpu) if step.exact => MemoryMib(
+            per_cpu
+                .0
+                .saturating_mul(cpu_ids.len() as u64)
+                .min(room.part.memory.0),
+        ),
         _ if step.exact => MemoryMib::ZERO,
         _ => room.memory,
     }
@@ -349,14 +460,20 @@ fn step_gres(
 ) -> Result<Vec<GresAllocation>, Rejection> {
     let mut wanted: Vec<GresRequest> = step.gres_per_node.clone();
     for per_task in &step.gres_per_task {
-        wanted.push(GresRequest { count: per_task.count * u64::from(tasks), ..per_task.clone() });
+        wanted.push(GresRequest {
+            count: per_task.count * u64::from(tasks),
+            ..per_task.clone()
+        });
     }
     let mut given = Vec::new();
     if wanted.is_empty() && left.is_empty() {
         // Without a request of its own a step sees all the job has here.
         return Ok(room.part.gres.clone());
     }
-    for request in wanted.iter().filter(|request| request.count > 0 && request.name != "none") {
+    for request in wanted
+        .iter()
+        .filter(|request| request.count > 0 && request.name != "none")
+    {
         given.push(take_gres(room, request, request.count)?);
     }
     for ((name, type_name), missing) in left.iter_mut() {
@@ -368,7 +485,11 @@ fn step_gres(
             .sum();
         let take = available.min(*missing);
         if take > 0 {
-            let request = GresRequest { name: name.clone(), type_name: type_name.clone(), count: take };
+            let request = GresRequest {
+                name: name.clone(),
+                type_name: type_name.clone(),
+                count: take,
+            };
             given.push(take_gres(room, &request, take)?);
             *missing -= take;
         }
@@ -376,7 +497,11 @@ fn step_gres(
     Ok(given)
 }
 
-fn take_gres(room: &Room<'_>, request: &GresRequest, count: u64) -> Result<GresAllocation, Rejection> {
+fn take_gres(
+    room: &Room<'_>,
+    request: &GresRequest,
+    count: u64,
+) -> Result<GresAllocation, Rejection> {
     let fits = |g: &&GresAllocation| {
         g.name == request.name && (request.type_name.is_none() || g.type_name == request.type_name)
     };
@@ -384,7 +509,12 @@ fn take_gres(room: &Room<'_>, request: &GresRequest, count: u64) -> Result<GresA
     if has_in_all < count {
         return Err(ErrorCode::InvalidGres.into());
     }
-    let mine = room.gres.iter().filter(fits).find(|g| g.count >= count).ok_or(ErrorCode::NodesBusy)?;
+    let mine = room
+        .gres
+        .iter()
+        .filter(fits)
+        .find(|g| g.count >= count)
+        .ok_or(ErrorCode::NodesBusy)?;
     Ok(GresAllocation {
         name: mine.name.clone(),
         type_name: mine.type_name.clone(),
@@ -409,8 +539,17 @@ mod tests {
     #[test]
     fn ranks_follow_the_distribution() {
         assert_eq!(assign_ranks(None, 4, &[3, 1]), vec![vec![0, 1, 2], vec![3]]);
-        assert_eq!(assign_ranks(Some("cyclic"), 4, &[2, 2]), vec![vec![0, 2], vec![1, 3]]);
-        assert_eq!(assign_ranks(Some("plane=2"), 6, &[4, 2]), vec![vec![0, 1, 4, 5], vec![2, 3]]);
-        assert_eq!(assign_ranks(Some("block:cyclic"), 4, &[2, 2]), vec![vec![0, 1], vec![2, 3]]);
+        assert_eq!(
+            assign_ranks(Some("cyclic"), 4, &[2, 2]),
+            vec![vec![0, 2], vec![1, 3]]
+        );
+        assert_eq!(
+            assign_ranks(Some("plane=2"), 6, &[4, 2]),
+            vec![vec![0, 1, 4, 5], vec![2, 3]]
+        );
+        assert_eq!(
+            assign_ranks(Some("block:cyclic"), 4, &[2, 2]),
+            vec![vec![0, 1], vec![2, 3]]
+        );
     }
 }

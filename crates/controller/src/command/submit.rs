@@ -61,18 +61,41 @@ pub const BASE_PRIORITY: u32 = 1;
 ///
 /// # Errors
 /// Slurm's code for the first check that fails.
-pub fn submit(transaction: &mut Transaction<'_>, submission: Submission) -> Result<Submitted, Rejection> {
+pub fn submit(
+    transaction: &mut Transaction<'_>,
+    submission: Submission,
+) -> Result<Submitted, Rejection> {
     let key = submission.description.submission_key.clone();
-    if let Some(id) = transaction.cluster.submissions.get(&key).copied().filter(|_| !key.is_empty()) {
-        return Ok(Submitted { job_id: id, existing: true, warnings: Vec::new() });
+    if let Some(id) = transaction
+        .cluster
+        .submissions
+        .get(&key)
+        .copied()
+        .filter(|_| !key.is_empty())
+    {
+        return Ok(Submitted {
+            job_id: id,
+            existing: true,
+            warnings: Vec::new(),
+        });
     }
     let job = prepare(transaction.cluster, &submission, transaction.now)?;
-    for (id, bytes) in [&submission.script, &submission.environment].into_iter().flatten() {
+    for (id, bytes) in [&submission.script, &submission.environment]
+        .into_iter()
+        .flatten()
+    {
         if !transaction.cluster.blobs.contains_key(id) {
-            transaction.emit(Event::BlobStored { id: *id, bytes: Arc::clone(bytes) });
+            transaction.emit(Event::BlobStored {
+                id: *id,
+                bytes: Arc::clone(bytes),
+            });
         }
     }
     let id = job.id;
+    let mut warnings = Vec::new();
+    if job.request.licenses.is_some() {
+        warnings.push("licenses are kept on the job's record; they are not counted yet".to_owned());
+    }
     let dependent = !job.dependency.terms.is_empty();
     transaction.emit(Event::JobSubmitted { job: Box::new(job) });
     if dependent {
@@ -80,14 +103,22 @@ pub fn submit(transaction: &mut Transaction<'_>, submission: Submission) -> Resu
     }
     transaction.effect(Effect::JobChanged { job: id });
     transaction.wake_planner();
-    Ok(Submitted { job_id: id, existing: false, warnings: Vec::new() })
+    Ok(Submitted {
+        job_id: id,
+        existing: false,
+        warnings,
+    })
 }
 
 /// Makes the record without storing it; also what `--test-only` plans with.
 ///
 /// # Errors
 /// As [`submit`].
-pub fn prepare(cluster: &Cluster, submission: &Submission, now: UnixSeconds) -> Result<Job, Rejection> {
+pub fn prepare(
+    cluster: &Cluster,
+    submission: &Submission,
+    now: UnixSeconds,
+) -> Result<Job, Rejection> {
     let mut request = submission.description.clone();
     let caller = &submission.caller;
     if request.uid != caller.uid && !caller.privileged {
@@ -96,8 +127,9 @@ pub fn prepare(cluster: &Cluster, submission: &Submission, now: UnixSeconds) -> 
     if request.nice < 0 && !caller.privileged {
         return Err(ErrorCode::InvalidNice.into());
     }
-    if request.priority.is_some() && !caller.privileged {
-        return Err(ErrorCode::AccessDenied.into());
+    // A priority by hand is for operators; from others it is left out without a word, as slurmctld does.
+    if !caller.privileged && request.priority.is_some_and(|priority| priority > 0) {
+        request.priority = None;
     }
     if request.uid == 0 && cluster.config.auth.disable_root_jobs {
         return Err(ErrorCode::AccessDenied.into());
@@ -114,15 +146,34 @@ pub fn prepare(cluster: &Cluster, submission: &Submission, now: UnixSeconds) -> 
         return Err(ErrorCode::InvalidTimeMinLimit.into());
     }
     if let Some(deadline) = request.deadline {
-        let needed = request.time_min.or(request.time_limit).and_then(TimeLimit::seconds).unwrap_or(0);
+        let needed = request
+            .time_min
+            .or(request.time_limit)
+            .and_then(TimeLimit::seconds)
+            .unwrap_or(0);
         if deadline <= now || now.saturating_add(needed) > deadline {
             return Err(ErrorCode::InvalidTimeValue.into());
         }
     }
-    let state = match request.dependency.as_deref().filter(|text| !text.is_empty()) {
+    let state = match request
+        .dependency
+        .as_deref()
+        .filter(|text| !text.is_empty())
+    {
         Some(text) => dependency::resolve(cluster, None, array.is_some(), text, now)?,
         None => DependencyState::default(),
     };
+    if let Some(text) = &request.licenses {
+        check_licenses(cluster, text)?;
+    }
+    // There are no reservations yet, so every name is unknown.
+    if request
+        .reservation
+        .as_deref()
+        .is_some_and(|name| !name.is_empty())
+    {
+        return Err(ErrorCode::ReservationInvalid.into());
+    }
     check_partitions(cluster, &request, submission)?;
     fill_defaults(&mut request, array.is_some());
     let id = cluster.next_job_id;
@@ -140,39 +191,90 @@ fn exceeds(a: TimeLimit, b: TimeLimit) -> bool {
 fn parse_array(cluster: &Cluster, text: Option<&str>) -> Result<Option<ArraySpec>, Rejection> {
     let Some(text) = text else { return Ok(None) };
     let invalid = |why: String| {
-        Rejection::with_text(ErrorCode::InvalidArray, format!("{}\n\nhint: {why}", ErrorCode::InvalidArray.message()))
+        Rejection::with_text(
+            ErrorCode::InvalidArray,
+            format!("{}\n\nhint: {why}", ErrorCode::InvalidArray.message()),
+        )
     };
     let spec: ArraySpec = text.parse().map_err(|error| invalid(format!("{error}")))?;
     let size = cluster.config.jobs.max_array_size;
     if size == 0 {
-        return Err(invalid("job arrays are switched off here (MaxArraySize=0)".to_owned()));
+        return Err(invalid(
+            "job arrays are switched off here (MaxArraySize=0)".to_owned(),
+        ));
     }
     match spec.tasks.last() {
         None => Err(invalid(format!("\"{text}\" names no task"))),
-        Some(last) if last >= size => {
-            Err(invalid(format!("the highest index is {last}, the limit is {} (MaxArraySize={size})", size - 1)))
-        }
+        Some(last) if last >= size => Err(invalid(format!(
+            "the highest index is {last}, the limit is {} (MaxArraySize={size})",
+            size - 1
+        ))),
         Some(_) => Ok(Some(spec)),
     }
 }
 
+/// `name[:count]`, separated by `,` (all) or `|` (any): every name must be configured, and no count above what there is.
+fn check_licenses(cluster: &Cluster, text: &str) -> Result<(), Rejection> {
+    for entry in text
+        .split([',', '|'])
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty())
+    {
+        let (name, count) = match entry.rsplit_once([':', '*']) {
+            Some((name, count)) => (
+                name,
+                count
+                    .parse::<u64>()
+                    .map_err(|_| ErrorCode::InvalidLicenses)?,
+            ),
+            None => (entry, 1),
+        };
+        let configured = cluster
+            .config
+            .licenses
+            .iter()
+            .find(|license| license.name == name);
+        let total = configured
+            .map(|license| u64::from(license.count))
+            .ok_or(ErrorCode::InvalidLicenses)?;
+        if count > total && !cluster.config.scheduling.parameters.allow_zero_lic {
+            return Err(ErrorCode::InvalidLicenses.into());
+        }
+    }
+    Ok(())
+}
+
 fn choose_partitions(cluster: &Cluster, request: &mut JobDescription) -> Result<(), Rejection> {
     if request.partitions.is_empty() {
-        let default = cluster.default_partition().ok_or(ErrorCode::DefaultPartitionNotSet)?;
+        let default = cluster
+            .default_partition()
+            .ok_or(ErrorCode::DefaultPartitionNotSet)?;
         request.partitions = vec![default.config.name.clone()];
     }
     let mut chosen: Vec<(u16, String)> = Vec::new();
     for name in &request.partitions {
-        let mut partition = cluster.partition(name).ok_or(ErrorCode::InvalidPartitionName)?;
+        let mut partition = cluster
+            .partition(name)
+            .ok_or(ErrorCode::InvalidPartitionName)?;
         if !accepts(partition) {
-            let alternate = partition.config.alternate.as_deref().and_then(|name| cluster.partition(name));
+            let alternate = partition
+                .config
+                .alternate
+                .as_deref()
+                .and_then(|name| cluster.partition(name));
             match alternate.filter(|other| accepts(other)) {
                 Some(other) => partition = other,
                 None => return Err(ErrorCode::PartitionNotAvail.into()),
             }
         }
-        if !chosen.iter().any(|(_, known)| *known == partition.config.name) {
-            chosen.push((partition.config.priority_tier, partition.config.name.clone()));
+        if !chosen
+            .iter()
+            .any(|(_, known)| *known == partition.config.name)
+        {
+            chosen.push((
+                partition.config.priority_tier,
+                partition.config.name.clone(),
+            ));
         }
     }
     // Listed partitions are tried by tier (sbatch(1) --partition); the sort is stable.
@@ -182,16 +284,25 @@ fn choose_partitions(cluster: &Cluster, request: &mut JobDescription) -> Result<
 }
 
 fn accepts(partition: &Partition) -> bool {
-    matches!(partition.config.state, PartitionState::Up | PartitionState::Down)
+    matches!(
+        partition.config.state,
+        PartitionState::Up | PartitionState::Down
+    )
 }
 
 /// Checks the request against each partition. What is wrong whatever happens is refused; other faults are refused as
 /// EnforcePartLimits says and else show as the reason for waiting.
-fn check_partitions(cluster: &Cluster, request: &JobDescription, submission: &Submission) -> Result<(), Rejection> {
+fn check_partitions(
+    cluster: &Cluster,
+    request: &JobDescription,
+    submission: &Submission,
+) -> Result<(), Rejection> {
     let mut first_fault: Option<Rejection> = None;
     let mut good = 0_usize;
     for name in &request.partitions {
-        let Some(partition) = cluster.partition(name) else { continue };
+        let Some(partition) = cluster.partition(name) else {
+            continue;
+        };
         let config = &partition.config;
         let privileged = submission.caller.privileged;
         if config.root_only && request.uid != 0 && !privileged {
@@ -203,7 +314,9 @@ fn check_partitions(cluster: &Cluster, request: &JobDescription, submission: &Su
         if config.req_resv && request.reservation.is_none() {
             return Err(ErrorCode::AccessDenied.into());
         }
-        if request.time_limit.is_none() && config.default_time.and_then(TimeLimit::minutes) == Some(0) {
+        if request.time_limit.is_none()
+            && config.default_time.and_then(TimeLimit::minutes) == Some(0)
+        {
             return Err(ErrorCode::InvalidTimeLimit.into());
         }
         match check_partition(cluster, request, submission, partition) {
@@ -213,10 +326,17 @@ fn check_partitions(cluster: &Cluster, request: &JobDescription, submission: &Su
             }
         }
     }
-    let Some(fault) = first_fault else { return Ok(()) };
+    let Some(fault) = first_fault else {
+        return Ok(());
+    };
     // A request that no node of the partition could ever satisfy is refused however limits are enforced.
-    let enforce_all = cluster.config.scheduling.enforce_part_limits == sluice_config::EnforcePartLimits::All;
-    if good == 0 || enforce_all { Err(fault) } else { Ok(()) }
+    let enforce_all =
+        cluster.config.scheduling.enforce_part_limits == sluice_config::EnforcePartLimits::All;
+    if good == 0 || enforce_all {
+        Err(fault)
+    } else {
+        Ok(())
+    }
 }
 
 fn check_partition(
@@ -226,13 +346,16 @@ fn check_partition(
     partition: &Arc<Partition>,
 ) -> Result<(), Rejection> {
     let config = &partition.config;
-    let enforced = cluster.config.scheduling.enforce_part_limits != sluice_config::EnforcePartLimits::No;
+    let enforced =
+        cluster.config.scheduling.enforce_part_limits != sluice_config::EnforcePartLimits::No;
     if enforced {
         let allowed_group = request.uid == 0
-            || config
-                .allow_groups
-                .as_ref()
-                .is_none_or(|allowed| submission.group_names.iter().any(|group| allowed.contains(group)));
+            || config.allow_groups.as_ref().is_none_or(|allowed| {
+                submission
+                    .group_names
+                    .iter()
+                    .any(|group| allowed.contains(group))
+            });
         if !allowed_group {
             return Err(ErrorCode::PartitionGroupMissing.into());
         }
@@ -254,11 +377,25 @@ fn check_partition(
 
 fn fill_defaults(request: &mut JobDescription, is_array: bool) {
     if request.name.is_none() {
-        request.name = Some(if request.batch { "sbatch" } else { "interactive" }.to_owned());
+        request.name = Some(
+            if request.batch {
+                "sbatch"
+            } else {
+                "interactive"
+            }
+            .to_owned(),
+        );
     }
     if request.batch {
         if request.std_out.is_none() {
-            request.std_out = Some(if is_array { "slurm-%A_%a.out" } else { "slurm-%j.out" }.to_owned());
+            request.std_out = Some(
+                if is_array {
+                    "slurm-%A_%a.out"
+                } else {
+                    "slurm-%j.out"
+                }
+                .to_owned(),
+            );
         }
         if request.std_in.is_none() {
             request.std_in = Some("/dev/null".to_owned());
@@ -280,7 +417,14 @@ fn record(
     let (reason, priority) = match (request.hold, request.priority) {
         (true, _) | (false, Some(0)) => {
             let by_admin = submission.caller.privileged && submission.caller.uid != request.uid;
-            (if by_admin { Reason::JobHeldAdmin } else { Reason::JobHeldUser }, 0)
+            (
+                if by_admin {
+                    Reason::JobHeldAdmin
+                } else {
+                    Reason::JobHeldUser
+                },
+                0,
+            )
         }
         (false, Some(priority)) => (Reason::None, priority),
         (false, None) => (Reason::None, BASE_PRIORITY),
@@ -295,7 +439,11 @@ fn record(
         pending: spec,
     });
     let requeue = request.requeue.unwrap_or(cluster.config.jobs.job_requeue);
-    let account = request.account.clone().or_else(|| submission.default_account.clone()).unwrap_or_default();
+    let account = request
+        .account
+        .clone()
+        .or_else(|| submission.default_account.clone())
+        .unwrap_or_default();
     let qos = request.qos.clone().unwrap_or_else(|| "normal".to_owned());
     Job {
         id,

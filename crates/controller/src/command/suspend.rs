@@ -21,12 +21,20 @@ pub fn suspend_targets(
     for target in targets {
         match selector::resolve(transaction.cluster, target) {
             Err(rejection) => {
-                outcomes.push(TargetOutcome { target: target.clone(), job: None, rejection: Some(rejection) });
+                outcomes.push(TargetOutcome {
+                    target: target.clone(),
+                    job: None,
+                    rejection: Some(rejection),
+                });
             }
             Ok(selected) => {
                 for one in selected {
                     let rejection = suspend_one(transaction, one.job, resume, caller).err();
-                    outcomes.push(TargetOutcome { target: target.clone(), job: Some(one.job), rejection });
+                    outcomes.push(TargetOutcome {
+                        target: target.clone(),
+                        job: Some(one.job),
+                        rejection,
+                    });
                 }
             }
         }
@@ -34,8 +42,17 @@ pub fn suspend_targets(
     outcomes
 }
 
-fn suspend_one(transaction: &mut Transaction<'_>, id: JobId, resume: bool, caller: &Caller) -> Result<(), Rejection> {
-    let job = transaction.cluster.job(id).cloned().ok_or(ErrorCode::InvalidJobId)?;
+fn suspend_one(
+    transaction: &mut Transaction<'_>,
+    id: JobId,
+    resume: bool,
+    caller: &Caller,
+) -> Result<(), Rejection> {
+    let job = transaction
+        .cluster
+        .job(id)
+        .cloned()
+        .ok_or(ErrorCode::InvalidJobId)?;
     if !caller.privileged {
         return Err(ErrorCode::AccessDenied.into());
     }
@@ -47,10 +64,20 @@ fn suspend_one(transaction: &mut Transaction<'_>, id: JobId, resume: bool, calle
         _ => {}
     }
     let time = transaction.now;
-    transaction.emit(Event::JobSuspended { job_id: id, suspended: !resume, time });
+    transaction.emit(Event::JobSuspended {
+        job_id: id,
+        suspended: !resume,
+        time,
+    });
     if let Some(allocation) = &job.allocation {
         for part in &allocation.nodes {
-            transaction.order(&part.name, AgentOrder::Suspend { job_id: id, suspended: !resume });
+            transaction.order(
+                &part.name,
+                AgentOrder::Suspend {
+                    job_id: id,
+                    suspended: !resume,
+                },
+            );
         }
     }
     transaction.effect(Effect::JobChanged { job: id });

@@ -49,8 +49,11 @@ fn time_limits(transaction: &mut Transaction<'_>) {
     let mut expired: Vec<JobId> = Vec::new();
     let mut warned: Vec<JobId> = Vec::new();
     for id in &transaction.cluster.holding {
-        let Some(job) = transaction.cluster.job(*id) else { continue };
-        let runs = job.state.base == JobState::Running && !job.state.flags.contains(JobStateFlags::CONFIGURING);
+        let Some(job) = transaction.cluster.job(*id) else {
+            continue;
+        };
+        let runs = job.state.base == JobState::Running
+            && !job.state.flags.contains(JobStateFlags::CONFIGURING);
         if !runs {
             continue;
         }
@@ -67,9 +70,17 @@ fn time_limits(transaction: &mut Transaction<'_>) {
         }
     }
     for id in warned {
-        let Some(job) = transaction.cluster.job(id).cloned() else { continue };
-        let Some(warning) = job.request.warn_signal else { continue };
-        let target = if warning.batch_only { SignalTarget::BatchShell } else { SignalTarget::Steps };
+        let Some(job) = transaction.cluster.job(id).cloned() else {
+            continue;
+        };
+        let Some(warning) = job.request.warn_signal else {
+            continue;
+        };
+        let target = if warning.batch_only {
+            SignalTarget::BatchShell
+        } else {
+            SignalTarget::Steps
+        };
         cancel::send_signal(transaction, &job, target, warning.signal);
         transaction.emit(Event::JobWarned { job_id: id });
     }
@@ -86,7 +97,9 @@ fn time_limits(transaction: &mut Transaction<'_>) {
                 requester: None,
                 failed_node: None,
             },
-            &Kill::Gently { cause: "DUE TO TIME LIMIT".to_owned() },
+            &Kill::Gently {
+                cause: "DUE TO TIME LIMIT".to_owned(),
+            },
         );
     }
 }
@@ -97,34 +110,59 @@ fn silent_nodes(transaction: &mut Transaction<'_>) {
     let mut quiet = Vec::new();
     let mut lost = Vec::new();
     for (index, heard) in &transaction.cluster.last_heard {
-        if transaction.cluster.connected.contains(index) && now.since(*heard) < timeout.max(NO_RESPOND_SECS) {
+        if transaction.cluster.connected.contains(index)
+            && now.since(*heard) < timeout.max(NO_RESPOND_SECS)
+        {
             continue;
         }
-        let Some(node) = transaction.cluster.node(*index) else { continue };
-        if matches!(node.state.base, NodeState::Down | NodeState::Unknown | NodeState::Future) {
+        let Some(node) = transaction.cluster.node(*index) else {
+            continue;
+        };
+        if matches!(
+            node.state.base,
+            NodeState::Down | NodeState::Unknown | NodeState::Future
+        ) {
             continue;
         }
         let silence = now.since(*heard);
         if timeout > 0 && silence >= timeout {
             lost.push(node.config.name.clone());
-        } else if silence >= NO_RESPOND_SECS && !node.state.flags.contains(NodeStateFlags::NO_RESPOND) {
+        } else if silence >= NO_RESPOND_SECS
+            && !node.state.flags.contains(NodeStateFlags::NO_RESPOND)
+        {
             quiet.push(node.config.name.clone());
         }
     }
     for name in quiet {
-        let Some((_, node)) = transaction.cluster.node_named(&name) else { continue };
+        let Some((_, node)) = transaction.cluster.node_named(&name) else {
+            continue;
+        };
         let mut state = node.state;
         state.flags.insert(NodeStateFlags::NO_RESPOND);
         let reason = node.reason.clone();
-        transaction.emit(Event::NodeStateSet { node: name, state, reason, uid: 0, time: now });
+        transaction.emit(Event::NodeStateSet {
+            node: name,
+            state,
+            reason,
+            uid: 0,
+            time: now,
+        });
     }
     for name in lost {
-        let Some((_, node)) = transaction.cluster.node_named(&name) else { continue };
+        let Some((_, node)) = transaction.cluster.node_named(&name) else {
+            continue;
+        };
         let mut state = node.state;
         state.base = NodeState::Down;
         state.flags.insert(NodeStateFlags::NO_RESPOND);
         let reason = Some(agent::NOT_RESPONDING.to_owned());
-        transaction.emit(Event::NodeStateSet { node: name.clone(), state, reason, uid: 0, time: now });
+        transaction.emit(Event::NodeStateSet {
+            node: name.clone(),
+            state,
+            reason,
+            uid: 0,
+            time: now,
+        });
         agent::fail_jobs(transaction, &name, agent::NOT_RESPONDING);
         transaction.wake_planner();
     }
@@ -138,10 +176,14 @@ fn delayed_dependencies(transaction: &mut Transaction<'_>) {
         .values()
         .flat_map(|jobs| jobs.iter().copied())
         .filter(|id| {
-            transaction
-                .cluster
-                .job(*id)
-                .is_some_and(|job| job.is_queued() && job.dependency.terms.iter().any(|(term, _)| term.minutes > 0))
+            transaction.cluster.job(*id).is_some_and(|job| {
+                job.is_queued()
+                    && job
+                        .dependency
+                        .terms
+                        .iter()
+                        .any(|(term, _)| term.minutes > 0)
+            })
         })
         .collect();
     for id in due {
@@ -160,7 +202,12 @@ fn purge(transaction: &mut Transaction<'_>) {
         .finished
         .iter()
         .take_while(|(end, _)| end.0 <= limit)
-        .filter(|(_, id)| transaction.cluster.job(*id).is_none_or(|job| !job.state.is_completing()))
+        .filter(|(_, id)| {
+            transaction
+                .cluster
+                .job(*id)
+                .is_none_or(|job| !job.state.is_completing())
+        })
         .map(|(_, id)| *id)
         .take(PURGE_MAX)
         .collect();

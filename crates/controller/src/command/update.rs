@@ -27,12 +27,20 @@ pub fn update_targets(
     for target in targets {
         match selector::resolve(transaction.cluster, target) {
             Err(rejection) => {
-                outcomes.push(TargetOutcome { target: target.clone(), job: None, rejection: Some(rejection) });
+                outcomes.push(TargetOutcome {
+                    target: target.clone(),
+                    job: None,
+                    rejection: Some(rejection),
+                });
             }
             Ok(selected) => {
                 for one in selected {
                     let rejection = update_one(transaction, one.job, update, caller).err();
-                    outcomes.push(TargetOutcome { target: target.clone(), job: Some(one.job), rejection });
+                    outcomes.push(TargetOutcome {
+                        target: target.clone(),
+                        job: Some(one.job),
+                        rejection,
+                    });
                 }
             }
         }
@@ -48,15 +56,27 @@ fn longer(new: TimeLimit, old: Option<TimeLimit>) -> bool {
     }
 }
 
-fn update_one(transaction: &mut Transaction<'_>, id: JobId, update: &JobUpdate, caller: &Caller) -> Result<(), Rejection> {
-    let before = transaction.cluster.job(id).cloned().ok_or(ErrorCode::InvalidJobId)?;
+fn update_one(
+    transaction: &mut Transaction<'_>,
+    id: JobId,
+    update: &JobUpdate,
+    caller: &Caller,
+) -> Result<(), Rejection> {
+    let before = transaction
+        .cluster
+        .job(id)
+        .cloned()
+        .ok_or(ErrorCode::InvalidJobId)?;
     if !caller.may_change(before.request.uid) {
         return Err(ErrorCode::AccessDenied.into());
     }
     if before.state.is_finished() {
         // Comments may still be added to a job that is over.
-        let only_comments =
-            JobUpdate { comment: None, admin_comment: None, ..update.clone() } == JobUpdate::default();
+        let only_comments = JobUpdate {
+            comment: None,
+            admin_comment: None,
+            ..update.clone()
+        } == JobUpdate::default();
         if !only_comments {
             return Err(ErrorCode::JobFinished.into());
         }
@@ -64,7 +84,13 @@ fn update_one(transaction: &mut Transaction<'_>, id: JobId, update: &JobUpdate, 
     let mut job = (*before).clone();
     let mut request = (*before.request).clone();
     let pending = job.state.is_pending();
-    let need_pending = |given: bool| if given && !pending { Err(Rejection::from(ErrorCode::JobNotPending)) } else { Ok(()) };
+    let need_pending = |given: bool| {
+        if given && !pending {
+            Err(Rejection::from(ErrorCode::JobNotPending))
+        } else {
+            Ok(())
+        }
+    };
 
     if let Some(name) = &update.name {
         request.name = Some(name.clone());
@@ -112,7 +138,13 @@ fn update_one(transaction: &mut Transaction<'_>, id: JobId, update: &JobUpdate, 
         job.dependency = if text.is_empty() {
             DependencyState::default()
         } else {
-            dependency::resolve(transaction.cluster, Some(id), job.is_array_master(), text, transaction.now)?
+            dependency::resolve(
+                transaction.cluster,
+                Some(id),
+                job.is_array_master(),
+                text,
+                transaction.now,
+            )?
         };
         request.dependency = Some(text.clone()).filter(|t| !t.is_empty());
         job.eligible_time = None;
@@ -210,7 +242,10 @@ fn update_one(transaction: &mut Transaction<'_>, id: JobId, update: &JobUpdate, 
     }
     job.request = Arc::new(request);
     let time = transaction.now;
-    transaction.emit(Event::JobUpdated { job: Box::new(job), time });
+    transaction.emit(Event::JobUpdated {
+        job: Box::new(job),
+        time,
+    });
     transaction.cluster.plan_notes.remove(&id);
     transaction.effect(Effect::JobChanged { job: id });
     transaction.wake_planner();
@@ -218,12 +253,19 @@ fn update_one(transaction: &mut Transaction<'_>, id: JobId, update: &JobUpdate, 
 }
 
 /// The changed request must still be possible in one of its partitions.
-fn check_request(transaction: &Transaction<'_>, request: &sluice_model::job::JobDescription) -> Result<(), Rejection> {
+fn check_request(
+    transaction: &Transaction<'_>,
+    request: &sluice_model::job::JobDescription,
+) -> Result<(), Rejection> {
     let mut fault = None;
     for name in &request.partitions {
-        let Some(partition) = transaction.cluster.partition(name) else { continue };
-        let possible = select::ResourceRequest::new(request, partition, &transaction.cluster.config)
-            .and_then(|normal| select::feasible::can_ever_run(transaction.cluster, partition, &normal));
+        let Some(partition) = transaction.cluster.partition(name) else {
+            continue;
+        };
+        let possible =
+            select::ResourceRequest::new(request, partition, &transaction.cluster.config).and_then(
+                |normal| select::feasible::can_ever_run(transaction.cluster, partition, &normal),
+            );
         match possible {
             Ok(()) => return Ok(()),
             Err(error) => fault = Some(Rejection::from(error)),
@@ -240,7 +282,11 @@ fn set_priority(job: &mut Job, priority: u32, caller: &Caller) -> Result<(), Rej
     }
     if priority == 0 {
         job.priority = 0;
-        job.reason = if caller.privileged { Reason::JobHeldAdmin } else { Reason::JobHeldUser };
+        job.reason = if caller.privileged {
+            Reason::JobHeldAdmin
+        } else {
+            Reason::JobHeldUser
+        };
         job.eligible_time = None;
         return Ok(());
     }
@@ -254,4 +300,3 @@ fn set_priority(job: &mut Job, priority: u32, caller: &Caller) -> Result<(), Rej
     job.priority_is_direct = true;
     Ok(())
 }
-

@@ -7,15 +7,18 @@ use std::sync::Arc;
 
 use sluice_config::{ClusterConfig, NodeConfig, NodeInitialState, PartitionConfig};
 use sluice_model::memory::MemoryMib;
-use sluice_model::node_state::{NodeState, NodeStateFull, NodeStateFlags};
+use sluice_model::node_state::{NodeState, NodeStateFlags, NodeStateFull};
 use sluice_model::time::UnixSeconds;
 
 use crate::cluster::{Cluster, GresState, Node, NodeIndex, Partition};
 
 /// Puts `config` into force.
 pub fn install(cluster: &mut Cluster, config: Arc<ClusterConfig>, now: UnixSeconds) {
-    let mut former: BTreeMap<String, Arc<Node>> =
-        cluster.nodes.iter().map(|node| (node.config.name.clone(), Arc::clone(node))).collect();
+    let mut former: BTreeMap<String, Arc<Node>> = cluster
+        .nodes
+        .iter()
+        .map(|node| (node.config.name.clone(), Arc::clone(node)))
+        .collect();
     let mut nodes = imbl::Vector::new();
     let mut index = BTreeMap::new();
     for node_config in &config.nodes {
@@ -53,7 +56,11 @@ pub fn install(cluster: &mut Cluster, config: Arc<ClusterConfig>, now: UnixSecon
 /// Replaces one partition.
 pub fn partition_updated(cluster: &mut Cluster, partition: &Arc<PartitionConfig>) {
     let resolved = Arc::new(resolve(Arc::clone(partition), &cluster.node_index));
-    match cluster.partitions.iter().position(|p| p.config.name == partition.name) {
+    match cluster
+        .partitions
+        .iter()
+        .position(|p| p.config.name == partition.name)
+    {
         Some(at) => {
             cluster.partitions.set(at, resolved);
         }
@@ -62,10 +69,17 @@ pub fn partition_updated(cluster: &mut Cluster, partition: &Arc<PartitionConfig>
 }
 
 fn resolve(config: Arc<PartitionConfig>, index: &BTreeMap<String, NodeIndex>) -> Partition {
-    let mut nodes: Vec<NodeIndex> = config.nodes.iter().filter_map(|name| index.get(name).copied()).collect();
+    let mut nodes: Vec<NodeIndex> = config
+        .nodes
+        .iter()
+        .filter_map(|name| index.get(name).copied())
+        .collect();
     nodes.sort_unstable();
     nodes.dedup();
-    Partition { config, nodes: Arc::new(nodes) }
+    Partition {
+        config,
+        nodes: Arc::new(nodes),
+    }
 }
 
 fn new_node(config: &NodeConfig, now: UnixSeconds) -> Node {
@@ -97,12 +111,16 @@ fn initial_state(state: NodeInitialState) -> NodeStateFull {
     match state {
         NodeInitialState::Unknown => NodeStateFull::new(NodeState::Unknown),
         NodeInitialState::Down => NodeStateFull::new(NodeState::Down),
-        NodeInitialState::Drain => NodeStateFull::with_flags(NodeState::Unknown, NodeStateFlags::DRAIN),
+        NodeInitialState::Drain => {
+            NodeStateFull::with_flags(NodeState::Unknown, NodeStateFlags::DRAIN)
+        }
         NodeInitialState::Fail | NodeInitialState::Failing => {
             NodeStateFull::with_flags(NodeState::Unknown, NodeStateFlags::FAIL)
         }
         NodeInitialState::Future => NodeStateFull::new(NodeState::Future),
-        NodeInitialState::Cloud => NodeStateFull::with_flags(NodeState::Unknown, NodeStateFlags::CLOUD),
+        NodeInitialState::Cloud => {
+            NodeStateFull::with_flags(NodeState::Unknown, NodeStateFlags::CLOUD)
+        }
     }
 }
 
@@ -121,7 +139,11 @@ fn gres_states(config: &NodeConfig) -> Vec<GresState> {
                 name: gres.name.clone(),
                 type_name: gres.type_name.clone(),
                 count: gres.count,
-                used: if indexed { vec![false; gres.count as usize] } else { Vec::new() },
+                used: if indexed {
+                    vec![false; gres.count as usize]
+                } else {
+                    Vec::new()
+                },
                 used_count: 0,
                 cpus: vec![gres.cores.clone(); if indexed { gres.count as usize } else { 0 }],
                 first_index,
@@ -145,7 +167,11 @@ fn reconfigured(old: &Node, config: &NodeConfig) -> Node {
     }
     let mut gres = gres_states(config);
     for state in &mut gres {
-        if let Some(before) = old.gres.iter().find(|g| g.name == state.name && g.type_name == state.type_name) {
+        if let Some(before) = old
+            .gres
+            .iter()
+            .find(|g| g.name == state.name && g.type_name == state.type_name)
+        {
             state.used_count = before.used_count;
             for (slot, in_use) in state.used.iter_mut().zip(&before.used) {
                 *slot = *in_use;
@@ -164,7 +190,9 @@ fn move_allocations(cluster: &mut Cluster) {
     let index = Arc::clone(&cluster.node_index);
     let ids: Vec<_> = cluster.holding.iter().copied().collect();
     for id in ids {
-        let Some(job) = cluster.jobs.get_mut(&id) else { continue };
+        let Some(job) = cluster.jobs.get_mut(&id) else {
+            continue;
+        };
         let job = Arc::make_mut(job);
         if let Some(allocation) = &mut job.allocation {
             let allocation = Arc::make_mut(allocation);
@@ -176,7 +204,9 @@ fn move_allocations(cluster: &mut Cluster) {
         }
         let steps: Vec<_> = job.steps.keys().copied().collect();
         for step_id in steps {
-            let Some(step) = job.steps.get_mut(&step_id) else { continue };
+            let Some(step) = job.steps.get_mut(&step_id) else {
+                continue;
+            };
             let step = Arc::make_mut(step);
             for (state, layout) in step.nodes.iter_mut().zip(&step.layout.nodes) {
                 if let Some(at) = index.get(&layout.node) {

@@ -13,8 +13,8 @@ use sluice_model::time::UnixSeconds;
 
 use super::{Event, JobEnd, Requeue};
 use crate::cluster::{
-    Allocation, Blob, BlobId, Cluster, DependencyStatus, Job, Node, NodeAllocation, NodePhase, Step, StepNodeState,
-    dependency_target,
+    Allocation, Blob, BlobId, Cluster, DependencyStatus, Job, Node, NodeAllocation, NodePhase,
+    Step, StepNodeState, dependency_target,
 };
 
 /// Edits one job record, if it exists.
@@ -26,7 +26,13 @@ pub(super) fn change(cluster: &mut Cluster, id: JobId, edit: impl FnOnce(&mut Jo
 
 pub(super) fn blob_stored(cluster: &mut Cluster, id: BlobId, bytes: &Arc<Vec<u8>>) {
     if !cluster.blobs.contains_key(&id) {
-        cluster.blobs.insert(id, Arc::new(Blob { bytes: Arc::clone(bytes), users: 0 }));
+        cluster.blobs.insert(
+            id,
+            Arc::new(Blob {
+                bytes: Arc::clone(bytes),
+                users: 0,
+            }),
+        );
     }
 }
 
@@ -61,7 +67,9 @@ fn index_dependencies(cluster: &mut Cluster, job: &Job) {
 
 fn unindex_dependencies(cluster: &mut Cluster, job: &Job) {
     for (term, _) in &job.dependency.terms {
-        let Some(target) = dependency_target(term) else { continue };
+        let Some(target) = dependency_target(term) else {
+            continue;
+        };
         let empty = cluster.dependents.get_mut(&target).is_some_and(|jobs| {
             jobs.remove(&job.id);
             jobs.is_empty()
@@ -74,11 +82,18 @@ fn unindex_dependencies(cluster: &mut Cluster, job: &Job) {
 
 fn index_name(cluster: &mut Cluster, job: &Job) {
     let name = job.request.name.clone().unwrap_or_default();
-    cluster.by_name.entry((job.request.uid, name)).or_default().insert(job.id);
+    cluster
+        .by_name
+        .entry((job.request.uid, name))
+        .or_default()
+        .insert(job.id);
 }
 
 fn unindex_name(cluster: &mut Cluster, job: &Job) {
-    let key = (job.request.uid, job.request.name.clone().unwrap_or_default());
+    let key = (
+        job.request.uid,
+        job.request.name.clone().unwrap_or_default(),
+    );
     let empty = cluster.by_name.get_mut(&key).is_some_and(|jobs| {
         jobs.remove(&job.id);
         jobs.is_empty()
@@ -107,10 +122,16 @@ pub(super) fn submitted(cluster: &mut Cluster, job: &Job) {
         cluster.next_job_id = JobId(cluster.config.jobs.first_job_id.max(1));
     }
     if let Some(array) = &job.array {
-        cluster.arrays.entry(array.array_job_id).or_default().insert(job.id);
+        cluster
+            .arrays
+            .entry(array.array_job_id)
+            .or_default()
+            .insert(job.id);
     }
     if !job.request.submission_key.is_empty() {
-        cluster.submissions.insert(job.request.submission_key.clone(), job.id);
+        cluster
+            .submissions
+            .insert(job.request.submission_key.clone(), job.id);
     }
     use_blobs(cluster, &job);
     index_dependencies(cluster, &job);
@@ -120,7 +141,12 @@ pub(super) fn submitted(cluster: &mut Cluster, job: &Job) {
 }
 
 /// Splits a task off the record of an array's unstarted tasks. Gives the id of the task's own record.
-pub(super) fn split_task(cluster: &mut Cluster, master: JobId, task: u32, split_id: Option<JobId>) -> JobId {
+pub(super) fn split_task(
+    cluster: &mut Cluster,
+    master: JobId,
+    task: u32,
+    split_id: Option<JobId>,
+) -> JobId {
     let Some(split_id) = split_id else {
         change(cluster, master, |job| {
             if let Some(array) = &mut job.array {
@@ -130,7 +156,9 @@ pub(super) fn split_task(cluster: &mut Cluster, master: JobId, task: u32, split_
         });
         return master;
     };
-    let Some(record) = cluster.jobs.get(&master).cloned() else { return master };
+    let Some(record) = cluster.jobs.get(&master).cloned() else {
+        return master;
+    };
     let mut child = (*record).clone();
     child.id = split_id;
     if let Some(array) = &mut child.array {
@@ -147,7 +175,11 @@ pub(super) fn split_task(cluster: &mut Cluster, master: JobId, task: u32, split_
             array.pending.tasks.remove(task);
         }
     });
-    cluster.arrays.entry(child.array_job_id()).or_default().insert(split_id);
+    cluster
+        .arrays
+        .entry(child.array_job_id())
+        .or_default()
+        .insert(split_id);
     use_blobs(cluster, &child);
     index_dependencies(cluster, &child);
     index_name(cluster, &child);
@@ -182,7 +214,11 @@ pub(super) fn started(cluster: &mut Cluster, event: &Event) {
     cluster.holding.insert(id);
     cluster.plan_notes.remove(&id);
     change(cluster, id, |job| {
-        let flags = if *configuring { JobStateFlags::CONFIGURING } else { JobStateFlags::EMPTY };
+        let flags = if *configuring {
+            JobStateFlags::CONFIGURING
+        } else {
+            JobStateFlags::EMPTY
+        };
         job.state = JobStateFull::with_flags(JobState::Running, flags);
         job.reason = Reason::None;
         job.reason_text = None;
@@ -204,7 +240,8 @@ pub(super) fn started(cluster: &mut Cluster, event: &Event) {
         job.next_step_id = 0;
         job.allocation = Some(Arc::clone(allocation));
         if job.request.batch {
-            job.steps.insert(StepId::Batch, Arc::new(batch_step(job, allocation, *time)));
+            job.steps
+                .insert(StepId::Batch, Arc::new(batch_step(job, allocation, *time)));
         }
     });
 }
@@ -231,9 +268,16 @@ fn batch_step(job: &Job, allocation: &Allocation, time: UnixSeconds) -> Step {
     }
     Step {
         id: StepId::Batch,
-        request: Arc::new(StepDescription { job_id: job.id.0, name: "batch".to_owned(), ..StepDescription::default() }),
+        request: Arc::new(StepDescription {
+            job_id: job.id.0,
+            name: "batch".to_owned(),
+            ..StepDescription::default()
+        }),
         environment: None,
-        num_cpus: layout.nodes.first().map_or(0, |node| node.cpu_ids.len() as u32),
+        num_cpus: layout
+            .nodes
+            .first()
+            .map_or(0, |node| node.cpu_ids.len() as u32),
         layout: Arc::new(layout),
         nodes,
         num_tasks: 1,
@@ -256,20 +300,33 @@ fn mark_gres(node: &mut Node, gres: &[GresAllocation], in_use: bool) {
                 continue;
             }
             if state.used.is_empty() {
-                let units = left.min(if in_use { state.count - state.used_count.min(state.count) } else { state.used_count });
-                state.used_count = if in_use { state.used_count + units } else { state.used_count - units };
+                let units = left.min(if in_use {
+                    state.count - state.used_count.min(state.count)
+                } else {
+                    state.used_count
+                });
+                state.used_count = if in_use {
+                    state.used_count + units
+                } else {
+                    state.used_count - units
+                };
                 left -= units;
                 continue;
             }
             for index in &given.indices {
-                let Some(slot) =
-                    index.checked_sub(state.first_index).and_then(|at| state.used.get_mut(at as usize))
+                let Some(slot) = index
+                    .checked_sub(state.first_index)
+                    .and_then(|at| state.used.get_mut(at as usize))
                 else {
                     continue;
                 };
                 if *slot != in_use {
                     *slot = in_use;
-                    state.used_count = if in_use { state.used_count + 1 } else { state.used_count.saturating_sub(1) };
+                    state.used_count = if in_use {
+                        state.used_count + 1
+                    } else {
+                        state.used_count.saturating_sub(1)
+                    };
                     left = left.saturating_sub(1);
                 }
             }
@@ -278,7 +335,9 @@ fn mark_gres(node: &mut Node, gres: &[GresAllocation], in_use: bool) {
 }
 
 fn occupy(cluster: &mut Cluster, id: JobId, part: &NodeAllocation, whole: bool, time: UnixSeconds) {
-    let Some(node) = cluster.nodes.get_mut(part.node.at()) else { return };
+    let Some(node) = cluster.nodes.get_mut(part.node.at()) else {
+        return;
+    };
     let node = Arc::make_mut(node);
     for cpu in &part.cpu_ids {
         if let Some(slot) = node.used_cpus.get_mut(*cpu as usize) {
@@ -295,7 +354,9 @@ fn occupy(cluster: &mut Cluster, id: JobId, part: &NodeAllocation, whole: bool, 
 }
 
 fn vacate(cluster: &mut Cluster, id: JobId, part: &NodeAllocation, time: UnixSeconds) {
-    let Some(node) = cluster.nodes.get_mut(part.node.at()) else { return };
+    let Some(node) = cluster.nodes.get_mut(part.node.at()) else {
+        return;
+    };
     let node = Arc::make_mut(node);
     for cpu in &part.cpu_ids {
         if let Some(slot) = node.used_cpus.get_mut(*cpu as usize) {
@@ -314,14 +375,19 @@ fn vacate(cluster: &mut Cluster, id: JobId, part: &NodeAllocation, time: UnixSec
 
 pub(super) fn node_ready(cluster: &mut Cluster, id: JobId, node: &str, time: UnixSeconds) {
     change(cluster, id, |job| {
-        let Some(allocation) = &mut job.allocation else { return };
+        let Some(allocation) = &mut job.allocation else {
+            return;
+        };
         let allocation = Arc::make_mut(allocation);
         if let Some(part) = allocation.nodes.iter_mut().find(|part| part.name == node)
             && part.phase == NodePhase::Prolog
         {
             part.phase = NodePhase::Ready;
         }
-        let all_ready = allocation.nodes.iter().all(|part| part.phase != NodePhase::Prolog);
+        let all_ready = allocation
+            .nodes
+            .iter()
+            .all(|part| part.phase != NodePhase::Prolog);
         if all_ready && job.state.flags.contains(JobStateFlags::CONFIGURING) {
             job.state.flags.remove(JobStateFlags::CONFIGURING);
             // Time spent in configuration does not count against the limit (scheduling: time limits).
@@ -334,7 +400,9 @@ pub(super) fn node_ready(cluster: &mut Cluster, id: JobId, node: &str, time: Uni
 fn begin_release(cluster: &mut Cluster, id: JobId) -> bool {
     let mut ending = Vec::new();
     change(cluster, id, |job| {
-        let Some(allocation) = &mut job.allocation else { return };
+        let Some(allocation) = &mut job.allocation else {
+            return;
+        };
         for part in &mut Arc::make_mut(allocation).nodes {
             if part.phase < NodePhase::Ending {
                 part.phase = NodePhase::Ending;
@@ -362,12 +430,18 @@ pub(super) fn ended(cluster: &mut Cluster, end: &JobEnd) {
     if !completing {
         cluster.holding.remove(&end.job_id);
     }
-    let Some(job) = cluster.jobs.get(&end.job_id).cloned() else { return };
+    let Some(job) = cluster.jobs.get(&end.job_id).cloned() else {
+        return;
+    };
     unindex_name(cluster, &job);
     unindex_dependencies(cluster, &job);
     cluster.finished.insert((end.time, end.job_id));
     change(cluster, end.job_id, |job| {
-        let flags = if completing { JobStateFlags::COMPLETING } else { JobStateFlags::EMPTY };
+        let flags = if completing {
+            JobStateFlags::COMPLETING
+        } else {
+            JobStateFlags::EMPTY
+        };
         // A job cancelled while it waited has start = end = now and no nodes.
         if job.start_time.is_none() || job.state.base == JobState::Pending {
             job.start_time = Some(end.time);
@@ -420,7 +494,10 @@ pub(super) fn requeued(cluster: &mut Cluster, requeue: &Requeue) {
     if !completing {
         cluster.holding.remove(&id);
     }
-    let was_finished = cluster.jobs.get(&id).is_some_and(|job| job.state.is_finished());
+    let was_finished = cluster
+        .jobs
+        .get(&id)
+        .is_some_and(|job| job.state.is_finished());
     if was_finished {
         if let Some(end) = cluster.jobs.get(&id).and_then(|job| job.end_time) {
             cluster.finished.remove(&(end, id));
@@ -431,9 +508,16 @@ pub(super) fn requeued(cluster: &mut Cluster, requeue: &Requeue) {
     }
     cluster.pending.insert(id);
     change(cluster, id, |job| {
-        let mut flags = if completing { JobStateFlags::COMPLETING } else { JobStateFlags::EMPTY };
+        let mut flags = if completing {
+            JobStateFlags::COMPLETING
+        } else {
+            JobStateFlags::EMPTY
+        };
         flags.set(JobStateFlags::SPECIAL_EXIT, requeue.special_exit);
-        flags.set(JobStateFlags::REQUEUE_HOLD, requeue.hold.is_some() && !requeue.special_exit && completing);
+        flags.set(
+            JobStateFlags::REQUEUE_HOLD,
+            requeue.hold.is_some() && !requeue.special_exit && completing,
+        );
         job.state = JobStateFull::with_flags(JobState::Pending, flags);
         job.restarts += 1;
         job.submit_time = requeue.time;
@@ -458,15 +542,26 @@ pub(super) fn node_released(cluster: &mut Cluster, id: JobId, node: &str, time: 
     let mut released = None;
     let mut last = false;
     change(cluster, id, |job| {
-        let Some(allocation) = &mut job.allocation else { return };
+        let Some(allocation) = &mut job.allocation else {
+            return;
+        };
         let allocation = Arc::make_mut(allocation);
-        if let Some(part) = allocation.nodes.iter_mut().find(|part| part.name == node && part.phase != NodePhase::Released) {
+        if let Some(part) = allocation
+            .nodes
+            .iter_mut()
+            .find(|part| part.name == node && part.phase != NodePhase::Released)
+        {
             part.phase = NodePhase::Released;
             released = Some(part.clone());
         }
-        last = allocation.nodes.iter().all(|part| part.phase == NodePhase::Released);
+        last = allocation
+            .nodes
+            .iter()
+            .all(|part| part.phase == NodePhase::Released);
         if last {
-            job.state.flags.remove(JobStateFlags::COMPLETING | JobStateFlags::REQUEUE_HOLD);
+            job.state
+                .flags
+                .remove(JobStateFlags::COMPLETING | JobStateFlags::REQUEUE_HOLD);
             if job.state.is_pending() {
                 job.allocation = None;
             }
@@ -496,7 +591,9 @@ pub(super) fn released(cluster: &mut Cluster, id: JobId, priority: u32, time: Un
         job.priority_is_direct = false;
         job.reason = Reason::None;
         job.reason_text = None;
-        job.state.flags.remove(JobStateFlags::SPECIAL_EXIT | JobStateFlags::REQUEUE_HOLD);
+        job.state
+            .flags
+            .remove(JobStateFlags::SPECIAL_EXIT | JobStateFlags::REQUEUE_HOLD);
         refresh_eligibility(job, time);
     });
 }
@@ -551,7 +648,9 @@ pub(super) fn suspended(cluster: &mut Cluster, id: JobId, stop: bool, time: Unix
 
 pub(super) fn purged(cluster: &mut Cluster, ids: &[JobId]) {
     for id in ids {
-        let Some(job) = cluster.jobs.remove(id) else { continue };
+        let Some(job) = cluster.jobs.remove(id) else {
+            continue;
+        };
         drop_blobs(cluster, &job);
         if let Some(end) = job.end_time {
             cluster.finished.remove(&(end, *id));

@@ -313,39 +313,128 @@ pub fn apply(cluster: &mut Cluster, event: &Event) {
         Event::JobStarted { .. } => jobs::started(cluster, event),
         Event::NodeReady { job_id, node, time } => jobs::node_ready(cluster, *job_id, node, *time),
         Event::StepCreated { job_id, step } => steps::created(cluster, *job_id, step),
-        Event::StepStarted { job_id, step_id, node } => steps::started(cluster, *job_id, *step_id, node),
-        Event::StepNodeEnded { job_id, step_id, node, tasks, launch_error, usage } => {
-            steps::node_ended(cluster, *job_id, *step_id, node, tasks, launch_error.as_deref(), usage);
+        Event::StepStarted {
+            job_id,
+            step_id,
+            node,
+        } => steps::started(cluster, *job_id, *step_id, node),
+        Event::StepNodeEnded {
+            job_id,
+            step_id,
+            node,
+            tasks,
+            launch_error,
+            usage,
+        } => {
+            steps::node_ended(
+                cluster,
+                *job_id,
+                *step_id,
+                node,
+                tasks,
+                launch_error.as_deref(),
+                usage,
+            );
         }
-        Event::StepEnded { job_id, step_id, state, exit_status, time, requester } => {
-            steps::ended(cluster, *job_id, *step_id, *state, *exit_status, *time, *requester);
+        Event::StepEnded {
+            job_id,
+            step_id,
+            state,
+            exit_status,
+            time,
+            requester,
+        } => {
+            steps::ended(
+                cluster,
+                *job_id,
+                *step_id,
+                *state,
+                *exit_status,
+                *time,
+                *requester,
+            );
         }
         Event::JobEnded(end) => jobs::ended(cluster, end),
-        Event::ArrayTaskSplit { job_id, task, split_id } => {
+        Event::ArrayTaskSplit {
+            job_id,
+            task,
+            split_id,
+        } => {
             jobs::split_task(cluster, *job_id, *task, *split_id);
         }
-        Event::ArrayTasksRemoved { job_id, tasks, split_ids, requester, time } => {
+        Event::ArrayTasksRemoved {
+            job_id,
+            tasks,
+            split_ids,
+            requester,
+            time,
+        } => {
             jobs::array_tasks_removed(cluster, *job_id, tasks, split_ids, *requester, *time);
         }
         Event::JobRequeued(requeue) => jobs::requeued(cluster, requeue),
-        Event::NodeReleased { job_id, node, time } => jobs::node_released(cluster, *job_id, node, *time),
-        Event::JobHeld { job_id, reason, text, .. } => jobs::held(cluster, *job_id, *reason, text.clone()),
-        Event::JobReleased { job_id, priority, time } => jobs::released(cluster, *job_id, *priority, *time),
+        Event::NodeReleased { job_id, node, time } => {
+            jobs::node_released(cluster, *job_id, node, *time)
+        }
+        Event::JobHeld {
+            job_id,
+            reason,
+            text,
+            ..
+        } => jobs::held(cluster, *job_id, *reason, text.clone()),
+        Event::JobReleased {
+            job_id,
+            priority,
+            time,
+        } => jobs::released(cluster, *job_id, *priority, *time),
         Event::JobUpdated { job, time } => jobs::updated(cluster, job, *time),
-        Event::DependencyDecided { job_id, term, status, time } => {
+        Event::DependencyDecided {
+            job_id,
+            term,
+            status,
+            time,
+        } => {
             jobs::dependency_decided(cluster, *job_id, *term, *status, *time);
         }
-        Event::JobSuspended { job_id, suspended, time } => jobs::suspended(cluster, *job_id, *suspended, *time),
+        Event::JobSuspended {
+            job_id,
+            suspended,
+            time,
+        } => jobs::suspended(cluster, *job_id, *suspended, *time),
         Event::JobWarned { job_id } => jobs::change(cluster, *job_id, |job| job.warned = true),
         Event::JobsPurged { jobs } => jobs::purged(cluster, jobs),
-        Event::NodeRegistered { node, hardware, state, reason, time } => {
+        Event::NodeRegistered {
+            node,
+            hardware,
+            state,
+            reason,
+            time,
+        } => {
             nodes::registered(cluster, node, hardware, *state, reason.clone(), *time);
         }
-        Event::NodeStateSet { node, state, reason, uid, time } => {
+        Event::NodeStateSet {
+            node,
+            state,
+            reason,
+            uid,
+            time,
+        } => {
             nodes::state_set(cluster, node, *state, reason.clone(), *uid, *time);
         }
-        Event::NodeUpdated { node, weight, features, active_features, comment } => {
-            nodes::updated(cluster, node, *weight, features.clone(), active_features.clone(), comment.clone());
+        Event::NodeUpdated {
+            node,
+            weight,
+            features,
+            active_features,
+            comment,
+        } => {
+            nodes::updated(
+                cluster,
+                node,
+                *weight,
+                features.clone(),
+                active_features.clone(),
+                comment.clone(),
+            );
         }
         Event::PartitionUpdated { partition } => config::partition_updated(cluster, partition),
     }

@@ -9,7 +9,9 @@ use sluice_model::time::UnixSeconds;
 use crate::cluster::{Cluster, Node};
 
 fn change(cluster: &mut Cluster, name: &str, edit: impl FnOnce(&mut Node)) {
-    let Some(index) = cluster.node_index.get(name).copied() else { return };
+    let Some(index) = cluster.node_index.get(name).copied() else {
+        return;
+    };
     if let Some(node) = cluster.nodes.get_mut(index.at()) {
         edit(Arc::make_mut(node));
     }

@@ -27,10 +27,18 @@ fn change_node(
     node: &str,
     edit: impl FnOnce(&mut StepNodeState),
 ) {
-    let Some(index) = cluster.node_index.get(node).copied() else { return };
+    let Some(index) = cluster.node_index.get(node).copied() else {
+        return;
+    };
     change(cluster, job_id, |job| {
-        let Some(step) = job.steps.get_mut(&step_id) else { return };
-        if let Some(state) = Arc::make_mut(step).nodes.iter_mut().find(|state| state.node == index) {
+        let Some(step) = job.steps.get_mut(&step_id) else {
+            return;
+        };
+        if let Some(state) = Arc::make_mut(step)
+            .nodes
+            .iter_mut()
+            .find(|state| state.node == index)
+        {
             edit(state);
         }
     });

@@ -10,17 +10,28 @@ use crate::cluster::{Cluster, DependencyStatus, Job};
 
 /// Why the job may not be considered now; `None` = it may.
 #[must_use]
-pub fn waits_for(cluster: &Cluster, job: &Job, now: UnixSeconds) -> Option<(Reason, Option<String>)> {
+pub fn waits_for(
+    cluster: &Cluster,
+    job: &Job,
+    now: UnixSeconds,
+) -> Option<(Reason, Option<String>)> {
     if job.state.is_completing() {
         return Some((Reason::Cleaning, None));
     }
     if job.priority == 0 {
-        let reason = if job.reason.is_hold() { job.reason } else { Reason::JobHeldAdmin };
+        let reason = if job.reason.is_hold() {
+            job.reason
+        } else {
+            Reason::JobHeldAdmin
+        };
         return Some((reason, job.reason_text.clone()));
     }
     if job.dependency.is_open() && !singleton_only_and_met(cluster, job) {
-        let reason =
-            if job.dependency.has_failed() { Reason::DependencyNeverSatisfied } else { Reason::Dependency };
+        let reason = if job.dependency.has_failed() {
+            Reason::DependencyNeverSatisfied
+        } else {
+            Reason::Dependency
+        };
         return Some((reason, None));
     }
     if job.begin_time.is_some_and(|begin| begin > now) {
@@ -34,20 +45,34 @@ fn singleton_only_and_met(cluster: &Cluster, job: &Job) -> bool {
     let open = |kind: DependencyKind, status: DependencyStatus| {
         status != DependencyStatus::Fulfilled && kind != DependencyKind::Singleton
     };
-    let has_singleton = job.dependency.terms.iter().any(|(term, _)| term.kind == DependencyKind::Singleton);
+    let has_singleton = job
+        .dependency
+        .terms
+        .iter()
+        .any(|(term, _)| term.kind == DependencyKind::Singleton);
     if !has_singleton {
         return false;
     }
-    let others_open = job.dependency.terms.iter().any(|(term, status)| open(term.kind, *status));
+    let others_open = job
+        .dependency
+        .terms
+        .iter()
+        .any(|(term, status)| open(term.kind, *status));
     if others_open && !job.dependency.any {
         return false;
     }
-    let key = (job.request.uid, job.request.name.clone().unwrap_or_default());
-    let Some(same) = cluster.by_name.get(&key) else { return true };
+    let key = (
+        job.request.uid,
+        job.request.name.clone().unwrap_or_default(),
+    );
+    let Some(same) = cluster.by_name.get(&key) else {
+        return true;
+    };
     !same.iter().any(|id| {
         *id != job.id
             && cluster.job(*id).is_some_and(|other| {
-                other.array_job_id() != job.array_job_id() && (!other.state.is_pending() || other.id < job.id)
+                other.array_job_id() != job.array_job_id()
+                    && (!other.state.is_pending() || other.id < job.id)
             })
     })
 }
@@ -63,10 +88,18 @@ pub fn throttle_allows(cluster: &Cluster, job: &Job) -> bool {
 /// Tasks of the job's array that hold an allocation and have not ended.
 #[must_use]
 pub fn running_tasks(cluster: &Cluster, job: &Job) -> u32 {
-    cluster.arrays.get(&job.array_job_id()).map_or(0, |members| {
-        members
-            .iter()
-            .filter(|id| cluster.job(**id).is_some_and(|task| task.state.is_running() || task.state.base == sluice_model::state::JobState::Suspended))
-            .count() as u32
-    })
+    cluster
+        .arrays
+        .get(&job.array_job_id())
+        .map_or(0, |members| {
+            members
+                .iter()
+                .filter(|id| {
+                    cluster.job(**id).is_some_and(|task| {
+                        task.state.is_running()
+                            || task.state.base == sluice_model::state::JobState::Suspended
+                    })
+                })
+                .count() as u32
+        })
 }

@@ -45,11 +45,20 @@ PartitionName=short Nodes=n[1-4] MaxTime=30 State=UP PriorityTier=10
 ";
 
 /// An ordinary user.
-pub const ALICE: Caller = Caller { uid: 1001, privileged: false };
+pub const ALICE: Caller = Caller {
+    uid: 1001,
+    privileged: false,
+};
 /// Another one.
-pub const BOB: Caller = Caller { uid: 1002, privileged: false };
+pub const BOB: Caller = Caller {
+    uid: 1002,
+    privileged: false,
+};
 /// An administrator.
-pub const ROOT: Caller = Caller { uid: 0, privileged: true };
+pub const ROOT: Caller = Caller {
+    uid: 0,
+    privileged: true,
+};
 
 /// The world.
 pub struct World {
@@ -67,12 +76,26 @@ impl World {
     }
 
     pub fn with_conf(conf: &str) -> Self {
-        let config = Arc::new(ClusterConfig::parse_slurm_conf(conf).expect("valid configuration").config);
+        let config = Arc::new(
+            ClusterConfig::parse_slurm_conf(conf)
+                .expect("valid configuration")
+                .config,
+        );
         let now = UnixSeconds(1_000_000);
         let cluster = Cluster::new(config, now);
-        let mut world =
-            Self { initial: cluster.clone(), cluster, now, journal: Vec::new(), orders: Vec::new() };
-        let names: Vec<String> = world.cluster.nodes.iter().map(|node| node.config.name.clone()).collect();
+        let mut world = Self {
+            initial: cluster.clone(),
+            cluster,
+            now,
+            journal: Vec::new(),
+            orders: Vec::new(),
+        };
+        let names: Vec<String> = world
+            .cluster
+            .nodes
+            .iter()
+            .map(|node| node.config.name.clone())
+            .collect();
         for name in names {
             world.register(&name);
         }
@@ -97,19 +120,32 @@ impl World {
     pub fn register(&mut self, node: &str) -> Vec<AgentOrder> {
         let registration = Registration {
             node: node.to_owned(),
-            hardware: NodeHardware { boot_time: UnixSeconds(1), ..NodeHardware::default() },
+            hardware: NodeHardware {
+                boot_time: UnixSeconds(1),
+                ..NodeHardware::default()
+            },
             steps: Vec::new(),
             jobs: Vec::new(),
             health_error: None,
             heartbeat_secs: 5,
         };
-        self.run(|t| agent::register(t, registration)).expect("node is configured")
+        self.run(|t| agent::register(t, registration))
+            .expect("node is configured")
     }
 
-    pub fn try_submit(&mut self, description: JobDescription, caller: &Caller) -> Result<JobId, Rejection> {
+    pub fn try_submit(
+        &mut self,
+        description: JobDescription,
+        caller: &Caller,
+    ) -> Result<JobId, Rejection> {
         let script: Arc<Vec<u8>> = Arc::new(b"#!/bin/sh\ntrue\n".to_vec());
         let submission = Submission {
-            description: JobDescription { uid: caller.uid, gid: caller.uid, work_dir: "/tmp".to_owned(), ..description },
+            description: JobDescription {
+                uid: caller.uid,
+                gid: caller.uid,
+                work_dir: "/tmp".to_owned(),
+                ..description
+            },
             script: Some((BlobId([1; 32]), script)),
             environment: None,
             user_name: format!("user{}", caller.uid),
@@ -118,7 +154,8 @@ impl World {
             default_account: None,
             caller: caller.clone(),
         };
-        self.run(|t| submit(t, submission)).map(|submitted| submitted.job_id)
+        self.run(|t| submit(t, submission))
+            .map(|submitted| submitted.job_id)
     }
 
     pub fn submit(&mut self, description: JobDescription) -> JobId {
@@ -129,8 +166,12 @@ impl World {
     pub fn pass(&mut self) {
         let plan = schedule::plan(&self.cluster, self.now, PlanOptions::default());
         let violations = check::check_plan(&self.cluster, &plan, self.now);
-        assert!(violations.is_empty(), "the plan breaks its rules: {violations:?}");
-        self.run(|t| Ok(carry_out(t, plan))).expect("a plan is never refused");
+        assert!(
+            violations.is_empty(),
+            "the plan breaks its rules: {violations:?}"
+        );
+        self.run(|t| Ok(carry_out(t, plan)))
+            .expect("a plan is never refused");
     }
 
     pub fn report(&mut self, node: &str, report: AgentReport) {
@@ -144,7 +185,9 @@ impl World {
     /// The batch script of a running job ends with `status`.
     pub fn batch_ends(&mut self, id: JobId, status: WaitStatus) {
         let job = self.cluster.job(id).expect("job exists").clone();
-        let host = job.allocation.as_ref().expect("job runs").nodes[0].name.clone();
+        let host = job.allocation.as_ref().expect("job runs").nodes[0]
+            .name
+            .clone();
         self.report(
             &host,
             AgentReport::StepEnded(StepExit {
@@ -165,13 +208,23 @@ impl World {
             .orders
             .iter()
             .filter_map(|(node, order)| match order {
-                AgentOrder::TerminateJob { job_id, attempt, .. } => Some((node.clone(), *job_id, *attempt)),
+                AgentOrder::TerminateJob {
+                    job_id, attempt, ..
+                } => Some((node.clone(), *job_id, *attempt)),
                 _ => None,
             })
             .collect();
-        self.orders.retain(|(_, order)| !matches!(order, AgentOrder::TerminateJob { .. }));
+        self.orders
+            .retain(|(_, order)| !matches!(order, AgentOrder::TerminateJob { .. }));
         for (node, job_id, attempt) in told {
-            self.report(&node, AgentReport::EpilogDone { job_id, attempt, error: None });
+            self.report(
+                &node,
+                AgentReport::EpilogDone {
+                    job_id,
+                    attempt,
+                    error: None,
+                },
+            );
         }
     }
 
@@ -198,7 +251,9 @@ impl World {
     /// Reason as `squeue` shows it.
     pub fn reason(&self, id: JobId) -> String {
         let job = self.cluster.job(id).expect("job exists");
-        sluice_controller::view::job_info(&self.cluster, job, self.now).reason.to_string()
+        sluice_controller::view::job_info(&self.cluster, job, self.now)
+            .reason
+            .to_string()
     }
 
     /// Nodes a job has.
@@ -236,5 +291,9 @@ impl World {
 
 /// A batch job of `cpus` CPUs.
 pub fn cpus(count: u32) -> JobDescription {
-    JobDescription { ntasks: Some(count), batch: true, ..JobDescription::default() }
+    JobDescription {
+        ntasks: Some(count),
+        batch: true,
+        ..JobDescription::default()
+    }
 }

@@ -58,7 +58,10 @@ impl From<CoreError> for tonic::Status {
     fn from(error: CoreError) -> Self {
         match error {
             CoreError::Rejected(rejection) => rejection_status(&rejection),
-            CoreError::Stopped => sluice_proto::status_from(ErrorCode::InStandbyMode, "the controller is stopping; try again"),
+            CoreError::Stopped => sluice_proto::status_from(
+                ErrorCode::InStandbyMode,
+                "the controller is stopping; try again",
+            ),
         }
     }
 }
@@ -66,7 +69,10 @@ impl From<CoreError> for tonic::Status {
 /// A refusal as a status. Lines that Slurm's commands print before the error's own come first, one a line.
 #[must_use]
 pub fn rejection_status(rejection: &Rejection) -> tonic::Status {
-    let own = rejection.text.clone().unwrap_or_else(|| rejection.code.message().to_owned());
+    let own = rejection
+        .text
+        .clone()
+        .unwrap_or_else(|| rejection.code.message().to_owned());
     let text = match &rejection.notice {
         Some(notice) => format!("{notice}\n{own}"),
         None => own,
@@ -98,7 +104,10 @@ impl CoreHandle {
         F: FnOnce(&mut Transaction<'_>) -> Result<T, Rejection> + Send + 'static,
     {
         let (sender, receiver) = oneshot::channel();
-        self.queue.send(Message::Work(work(command, sender))).await.map_err(|_| CoreError::Stopped)?;
+        self.queue
+            .send(Message::Work(work(command, sender)))
+            .await
+            .map_err(|_| CoreError::Stopped)?;
         Ok(receiver.await.map_err(|_| CoreError::Stopped)??)
     }
 
@@ -111,7 +120,10 @@ impl CoreHandle {
         F: FnOnce(&mut Transaction<'_>) -> Result<(), Rejection> + Send + 'static,
     {
         let (sender, _) = oneshot::channel();
-        self.queue.send(Message::Work(work(command, sender))).await.map_err(|_| CoreError::Stopped)
+        self.queue
+            .send(Message::Work(work(command, sender)))
+            .await
+            .map_err(|_| CoreError::Stopped)
     }
 
     /// As [`Self::run`] from a thread that may block.
@@ -124,7 +136,9 @@ impl CoreHandle {
         F: FnOnce(&mut Transaction<'_>) -> Result<T, Rejection> + Send + 'static,
     {
         let (sender, receiver) = oneshot::channel();
-        self.queue.blocking_send(Message::Work(work(command, sender))).map_err(|_| CoreError::Stopped)?;
+        self.queue
+            .blocking_send(Message::Work(work(command, sender)))
+            .map_err(|_| CoreError::Stopped)?;
         Ok(receiver.blocking_recv().map_err(|_| CoreError::Stopped)??)
     }
 
@@ -147,21 +161,24 @@ where
     F: FnOnce(&mut Transaction<'_>) -> Result<T, Rejection> + Send + 'static,
 {
     Work {
-        run: Box::new(move |cluster, now| match Transaction::run(cluster, now, command) {
-            Ok((value, entry, effects)) => Done {
-                entry: (!entry.events.is_empty() || !entry.accounting.is_empty()).then_some(entry),
-                effects,
-                answer: Box::new(move || {
-                    let _ = sender.send(Ok(value));
-                }),
+        run: Box::new(
+            move |cluster, now| match Transaction::run(cluster, now, command) {
+                Ok((value, entry, effects)) => Done {
+                    entry: (!entry.events.is_empty() || !entry.accounting.is_empty())
+                        .then_some(entry),
+                    effects,
+                    answer: Box::new(move || {
+                        let _ = sender.send(Ok(value));
+                    }),
+                },
+                Err(rejection) => Done {
+                    entry: None,
+                    effects: Vec::new(),
+                    answer: Box::new(move || {
+                        let _ = sender.send(Err(rejection));
+                    }),
+                },
             },
-            Err(rejection) => Done {
-                entry: None,
-                effects: Vec::new(),
-                answer: Box::new(move || {
-                    let _ = sender.send(Err(rejection));
-                }),
-            },
-        }),
+        ),
     }
 }

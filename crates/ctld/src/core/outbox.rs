@@ -23,7 +23,13 @@ impl JournalSource {
     pub fn new(journal: &EventJournal<JournalEntry>, id: String) -> Self {
         let pin = journal.pin("accounting", Position::ZERO);
         let opener = journal.reader_opener();
-        Self { id, reader: None, open: Box::new(opener), durable: journal.durable_watch(), pin }
+        Self {
+            id,
+            reader: None,
+            open: Box::new(opener),
+            durable: journal.durable_watch(),
+            pin,
+        }
     }
 }
 
@@ -38,22 +44,39 @@ impl UpdateSource for JournalSource {
 
     async fn next_after(&mut self, position: u64, max: usize) -> Result<UpdateBatch, SourceError> {
         self.pin.advance(Position(position));
-        let stale = self.reader.as_ref().is_none_or(|reader| reader.position().0 != position);
+        let stale = self
+            .reader
+            .as_ref()
+            .is_none_or(|reader| reader.position().0 != position);
         if stale {
             self.reader = Some((self.open)(Position(position)));
         }
-        let mut batch = UpdateBatch { from: position, through: position, updates: Vec::new() };
+        let mut batch = UpdateBatch {
+            from: position,
+            through: position,
+            updates: Vec::new(),
+        };
         loop {
-            let Some(reader) = self.reader.as_mut() else { return Err(SourceError("no reader".to_owned())) };
+            let Some(reader) = self.reader.as_mut() else {
+                return Err(SourceError("no reader".to_owned()));
+            };
             match reader.next_event() {
                 Ok(Some((at, record))) => {
                     batch.through = at.0;
-                    batch.updates.extend(record.event.accounting.into_iter().map(|update| (at.0, update)));
+                    batch.updates.extend(
+                        record
+                            .event
+                            .accounting
+                            .into_iter()
+                            .map(|update| (at.0, update)),
+                    );
                     if batch.updates.len() >= max {
                         return Ok(batch);
                     }
                 }
-                Ok(None) if batch.through > batch.from || !batch.updates.is_empty() => return Ok(batch),
+                Ok(None) if batch.through > batch.from || !batch.updates.is_empty() => {
+                    return Ok(batch);
+                }
                 Ok(None) => {
                     if self.durable.changed().await.is_err() {
                         // The writer has ended and everything was read: nothing more comes, and the feed is told to stop.
@@ -92,7 +115,11 @@ pub fn journal_id(state_dir: &Path) -> std::io::Result<String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    let id = format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>());
+    let id = format!(
+        "{:016x}{:016x}",
+        rand::random::<u64>(),
+        rand::random::<u64>()
+    );
     std::fs::write(&path, format!("{id}\n"))?;
     Ok(id)
 }

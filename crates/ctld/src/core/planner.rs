@@ -105,8 +105,12 @@ pub fn run(core: &CoreHandle, wake: &PlannerWake, statistics: &PlannerStatistics
         if !nothing {
             match core.run_blocking(move |transaction| Ok(carry_out(transaction, plan))) {
                 Ok(PlanOutcome { started, rejected }) => {
-                    statistics.started.fetch_add(started as u64, Ordering::Relaxed);
-                    statistics.rejected.fetch_add(rejected as u64, Ordering::Relaxed);
+                    statistics
+                        .started
+                        .fetch_add(started as u64, Ordering::Relaxed);
+                    statistics
+                        .rejected
+                        .fetch_add(rejected as u64, Ordering::Relaxed);
                 }
                 Err(CoreError::Stopped) => return,
                 Err(error) => tracing::error!("a plan was refused as a whole: {error}"),
@@ -117,7 +121,9 @@ pub fn run(core: &CoreHandle, wake: &PlannerWake, statistics: &PlannerStatistics
         if spent > SHORT {
             std::thread::sleep(spent.min(PAUSE_MAX));
         }
-        sleep = next.map_or(IDLE, |time| Duration::from_secs(time.since(now()).clamp(0, 30) as u64).min(IDLE));
+        sleep = next.map_or(IDLE, |time| {
+            Duration::from_secs(time.since(now()).clamp(0, 30) as u64).min(IDLE)
+        });
         // A wake-up time that is already past would spin.
         sleep = sleep.max(Duration::from_millis(200));
     }

@@ -27,14 +27,18 @@ impl Sessions {
     pub fn open(&self, node: &str) -> (u64, mpsc::Receiver<AgentOrder>) {
         let number = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let (orders, queue) = mpsc::channel(ORDERS_MAX);
-        self.by_node.write().insert(node.to_owned(), Session { number, orders });
+        self.by_node
+            .write()
+            .insert(node.to_owned(), Session { number, orders });
         (number, queue)
     }
 
     /// Closes a session; true if it was the node's current one.
     pub fn close(&self, node: &str, number: u64) -> bool {
         let mut sessions = self.by_node.write();
-        let current = sessions.get(node).is_some_and(|session| session.number == number);
+        let current = sessions
+            .get(node)
+            .is_some_and(|session| session.number == number);
         if current {
             sessions.remove(node);
         }
@@ -48,7 +52,10 @@ impl Sessions {
             None => false,
         };
         if full {
-            tracing::warn!(node, "agent does not take its orders; its connection is cut");
+            tracing::warn!(
+                node,
+                "agent does not take its orders; its connection is cut"
+            );
             self.by_node.write().remove(node);
         }
     }

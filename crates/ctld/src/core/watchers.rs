@@ -35,8 +35,17 @@ impl Watchers {
         let mut table = self.table.lock();
         table.next += 1;
         let number = table.next;
-        table.by_job.entry(job).or_default().insert(number, Arc::clone(&notify));
-        Watch { watchers: Arc::clone(self), job, number, notify }
+        table
+            .by_job
+            .entry(job)
+            .or_default()
+            .insert(number, Arc::clone(&notify));
+        Watch {
+            watchers: Arc::clone(self),
+            job,
+            number,
+            notify,
+        }
     }
 
     /// The job (its array's id) changed.

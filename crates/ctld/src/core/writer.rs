@@ -56,8 +56,10 @@ impl Writer {
         failed: watch::Sender<Option<String>>,
     ) -> (Self, CoreHandle) {
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
-        let handle =
-            CoreHandle { queue: sender, snapshot: Arc::new(RwLock::new(Arc::new(cluster.clone()))) };
+        let handle = CoreHandle {
+            queue: sender,
+            snapshot: Arc::new(RwLock::new(Arc::new(cluster.clone()))),
+        };
         let writer = Self {
             cluster,
             journal,
@@ -144,13 +146,19 @@ impl Writer {
             Effect::Order { node, order } => self.outputs.sessions.send(&node, *order),
             Effect::WakePlanner => self.outputs.planner.wake(),
             Effect::JobChanged { job } => {
-                let key = self.cluster.job(job).map_or(job, |record| record.array_job_id());
+                let key = self
+                    .cluster
+                    .job(job)
+                    .map_or(job, |record| record.array_job_id());
                 self.outputs.watchers.changed(key);
             }
             Effect::Mail { to, subject } => {
                 let _ = self.outputs.mail.send((to, subject));
             }
-            Effect::ConfigChanged => self.outputs.sessions.config_changed(self.cluster.config_version),
+            Effect::ConfigChanged => self
+                .outputs
+                .sessions
+                .config_changed(self.cluster.config_version),
         }
     }
 
@@ -160,17 +168,24 @@ impl Writer {
         }
         self.since_checkpoint = 0;
         self.checkpoint_running = true;
-        let (store, position, version) =
-            (self.journal.checkpoints(), self.journal.durable(), self.journal.state_version());
+        let (store, position, version) = (
+            self.journal.checkpoints(),
+            self.journal.durable(),
+            self.journal.state_version(),
+        );
         let (cluster, handle) = (self.cluster.clone(), self.handle.clone());
         runtime.spawn(async move {
-            let written =
-                tokio::task::spawn_blocking(move || checkpoint::write(&store, position, version, &cluster)).await;
+            let written = tokio::task::spawn_blocking(move || {
+                checkpoint::write(&store, position, version, &cluster)
+            })
+            .await;
             match written {
                 Ok(Ok(oldest)) => handle.checkpoint_written(oldest).await,
                 Ok(Err(error)) => {
                     tracing::error!("checkpoint not written, the journal is kept instead: {error}");
-                    handle.checkpoint_written(crate::journal::Position::ZERO).await;
+                    handle
+                        .checkpoint_written(crate::journal::Position::ZERO)
+                        .await;
                 }
                 Err(error) => tracing::error!("checkpoint task ended: {error}"),
             }
@@ -178,15 +193,20 @@ impl Writer {
     }
 
     fn last_checkpoint(&mut self) {
-        let (store, position, version) =
-            (self.journal.checkpoints(), self.journal.durable(), self.journal.state_version());
+        let (store, position, version) = (
+            self.journal.checkpoints(),
+            self.journal.durable(),
+            self.journal.state_version(),
+        );
         match checkpoint::write(&store, position, version, &self.cluster) {
             Ok(oldest) => {
                 if let Err(error) = self.journal.prune(oldest) {
                     tracing::warn!("old journal segments could not be removed: {error}");
                 }
             }
-            Err(error) => tracing::warn!("no checkpoint at the end, the journal has everything: {error}"),
+            Err(error) => {
+                tracing::warn!("no checkpoint at the end, the journal has everything: {error}")
+            }
         }
     }
 }

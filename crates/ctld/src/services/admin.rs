@@ -9,9 +9,9 @@ use sluice_model::time::format_timestamp;
 use sluice_proto::status_from;
 use sluice_proto::v1::admin_server::Admin;
 use sluice_proto::v1::{
-    ConfigEntry, ConfigFile, GetConfigBundleReply, GetConfigBundleRequest, IssueTokenReply, IssueTokenRequest,
-    ReconfigureReply, ReconfigureRequest, SetDebugReply, SetDebugRequest, ShowConfigReply, ShowConfigRequest,
-    ShutdownReply, ShutdownRequest,
+    ConfigEntry, ConfigFile, GetConfigBundleReply, GetConfigBundleRequest, IssueTokenReply,
+    IssueTokenRequest, ReconfigureReply, ReconfigureRequest, SetDebugReply, SetDebugRequest,
+    ShowConfigReply, ShowConfigRequest, ShutdownReply, ShutdownRequest,
 };
 use tonic::{Request, Response, Status};
 
@@ -59,7 +59,10 @@ pub async fn reconfigure(shared: &Arc<Shared>) -> Result<Vec<String>, Status> {
         .await
         .map_err(|error| Status::internal(error.to_string()))?
         .map_err(|errors| {
-            status_from(ErrorCode::Unspecified, format!("the old configuration stays in force:\n{errors}"))
+            status_from(
+                ErrorCode::Unspecified,
+                format!("the old configuration stays in force:\n{errors}"),
+            )
         })?;
     let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
     let running = shared.core.snapshot();
@@ -93,7 +96,10 @@ impl Admin for AdminService {
         identity_of(&request)?;
         let bundle = Arc::clone(&self.shared.bundle.read());
         if request.get_ref().known_version == bundle.version {
-            return Ok(Response::new(GetConfigBundleReply { version: bundle.version, files: Vec::new() }));
+            return Ok(Response::new(GetConfigBundleReply {
+                version: bundle.version,
+                files: Vec::new(),
+            }));
         }
         let files = bundle
             .files
@@ -104,20 +110,35 @@ impl Admin for AdminService {
                 executable: file.content.starts_with("#!"),
             })
             .collect();
-        Ok(Response::new(GetConfigBundleReply { version: bundle.version, files }))
+        Ok(Response::new(GetConfigBundleReply {
+            version: bundle.version,
+            files,
+        }))
     }
 
-    async fn show_config(&self, request: Request<ShowConfigRequest>) -> Result<Response<ShowConfigReply>, Status> {
+    async fn show_config(
+        &self,
+        request: Request<ShowConfigRequest>,
+    ) -> Result<Response<ShowConfigReply>, Status> {
         identity_of(&request)?;
         let cluster = self.shared.core.snapshot();
         let runtime = [
-            ("BOOT_TIME", format_timestamp(self.shared.started, &jiff::tz::TimeZone::system())),
+            (
+                "BOOT_TIME",
+                format_timestamp(self.shared.started, &jiff::tz::TimeZone::system()),
+            ),
             ("HASH_VAL", "Match".to_owned()),
             ("NEXT_JOB_ID", cluster.next_job_id.0.to_string()),
             ("SLURM_CONF", self.shared.conf_file.display().to_string()),
             ("SLURM_VERSION", "25.11.0".to_owned()),
-            ("SlurmUser", self.named_user(&cluster.config.slurm_user).await),
-            ("SlurmdUser", self.named_user(&cluster.config.slurmd_user).await),
+            (
+                "SlurmUser",
+                self.named_user(&cluster.config.slurm_user).await,
+            ),
+            (
+                "SlurmdUser",
+                self.named_user(&cluster.config.slurmd_user).await,
+            ),
         ];
         let entries = cluster
             .config
@@ -133,13 +154,19 @@ impl Admin for AdminService {
         }))
     }
 
-    async fn issue_token(&self, request: Request<IssueTokenRequest>) -> Result<Response<IssueTokenReply>, Status> {
+    async fn issue_token(
+        &self,
+        request: Request<IssueTokenRequest>,
+    ) -> Result<Response<IssueTokenReply>, Status> {
         let identity = identity_of(&request)?.clone();
         let request = request.into_inner();
         let cluster = self.shared.core.snapshot();
         let auth = &cluster.config.auth;
         if auth.disable_token_creation && !self.shared.roles.is_administrator(&identity) {
-            return Err(status_from(ErrorCode::AccessDenied, "tokens are not given out here (disable_token_creation)"));
+            return Err(status_from(
+                ErrorCode::AccessDenied,
+                "tokens are not given out here (disable_token_creation)",
+            ));
         }
         let user = match &request.user_name {
             None => self.shared.users.find_uid(identity.uid).await,
@@ -150,11 +177,17 @@ impl Admin for AdminService {
         if !self.shared.roles.may_get_token_for(&identity, user.uid) {
             return Err(status_from(ErrorCode::AccessDenied, ""));
         }
-        let mut lifespan = request.lifespan_secs.map_or(DEFAULT_LIFESPAN_SECS, i64::from);
+        let mut lifespan = request
+            .lifespan_secs
+            .map_or(DEFAULT_LIFESPAN_SECS, i64::from);
         if let Some(max) = auth.max_token_lifespan_secs {
             lifespan = lifespan.min(max.min(i64::MAX as u64) as i64);
         }
-        let subject = TokenSubject { user_name: user.name, uid: Some(user.uid), agent: None };
+        let subject = TokenSubject {
+            user_name: user.name,
+            uid: Some(user.uid),
+            agent: None,
+        };
         let token = self
             .shared
             .key
@@ -163,26 +196,37 @@ impl Admin for AdminService {
         Ok(Response::new(IssueTokenReply { token }))
     }
 
-    async fn reconfigure(&self, request: Request<ReconfigureRequest>) -> Result<Response<ReconfigureReply>, Status> {
+    async fn reconfigure(
+        &self,
+        request: Request<ReconfigureRequest>,
+    ) -> Result<Response<ReconfigureReply>, Status> {
         self.require_administrator(&request)?;
         let warnings = reconfigure(&self.shared).await?;
         Ok(Response::new(ReconfigureReply { warnings }))
     }
 
-    async fn shutdown(&self, request: Request<ShutdownRequest>) -> Result<Response<ShutdownReply>, Status> {
+    async fn shutdown(
+        &self,
+        request: Request<ShutdownRequest>,
+    ) -> Result<Response<ShutdownReply>, Status> {
         self.require_administrator(&request)?;
         let _ = self.shared.shutdown.send(true);
         Ok(Response::new(ShutdownReply {}))
     }
 
-    async fn set_debug(&self, request: Request<SetDebugRequest>) -> Result<Response<SetDebugReply>, Status> {
+    async fn set_debug(
+        &self,
+        request: Request<SetDebugRequest>,
+    ) -> Result<Response<SetDebugReply>, Status> {
         self.require_administrator(&request)?;
         let request = request.into_inner();
         if let Some(text) = &request.level {
-            let level: SlurmLevel =
-                text.parse().map_err(|_| Status::invalid_argument(format!("\"{text}\" is no log level")))?;
+            let level: SlurmLevel = text
+                .parse()
+                .map_err(|_| Status::invalid_argument(format!("\"{text}\" is no log level")))?;
             if let Some(log) = &self.shared.log {
-                log.set_level(level).map_err(|error| Status::internal(error.to_string()))?;
+                log.set_level(level)
+                    .map_err(|error| Status::internal(error.to_string()))?;
             }
         }
         Ok(Response::new(SetDebugReply {}))

@@ -37,27 +37,53 @@ type Outgoing = Pin<Box<dyn Stream<Item = Result<ControllerMessage, Status>> + S
 impl Agents for AgentsService {
     type ConnectStream = Outgoing;
 
-    async fn connect(&self, request: Request<Streaming<AgentMessage>>) -> Result<Response<Outgoing>, Status> {
+    async fn connect(
+        &self,
+        request: Request<Streaming<AgentMessage>>,
+    ) -> Result<Response<Outgoing>, Status> {
         let identity = identity_of(&request)?.clone();
         let mut incoming = request.into_inner();
         let Some(first) = incoming.message().await? else {
-            return Err(Status::invalid_argument("the first message of an agent must be its registration"));
+            return Err(Status::invalid_argument(
+                "the first message of an agent must be its registration",
+            ));
         };
-        let first = decode_report(&first).map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let AgentReport::Register { node, hardware, steps, jobs, health_error, .. } = first.report else {
-            return Err(Status::invalid_argument("the first message of an agent must be its registration"));
+        let first =
+            decode_report(&first).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let AgentReport::Register {
+            node,
+            hardware,
+            steps,
+            jobs,
+            health_error,
+            ..
+        } = first.report
+        else {
+            return Err(Status::invalid_argument(
+                "the first message of an agent must be its registration",
+            ));
         };
         // The token names the node; root and SlurmUser may speak for any.
-        let allowed = identity.agent_node() == Some(node.as_str()) || self.shared.roles.is_administrator(&identity);
+        let allowed = identity.agent_node() == Some(node.as_str())
+            || self.shared.roles.is_administrator(&identity);
         if !allowed {
             return Err(status_from(
                 ErrorCode::AccessDenied,
-                format!("{} may not register node {node}: its token is not for this node", identity.user_name),
+                format!(
+                    "{} may not register node {node}: its token is not for this node",
+                    identity.user_name
+                ),
             ));
         }
         let (number, orders) = self.shared.sessions.open(&node);
-        let registration =
-            Registration { node: node.clone(), hardware, steps, jobs, health_error, heartbeat_secs: HEARTBEAT_SECS };
+        let registration = Registration {
+            node: node.clone(),
+            hardware,
+            steps,
+            jobs,
+            health_error,
+            heartbeat_secs: HEARTBEAT_SECS,
+        };
         let name = node.clone();
         let registered = self
             .shared
@@ -99,7 +125,10 @@ impl Agents for AgentsService {
 }
 
 /// Encodes orders one by one; ends with the session.
-async fn forward(mut orders: mpsc::Receiver<AgentOrder>, outgoing: mpsc::Sender<Result<ControllerMessage, Status>>) {
+async fn forward(
+    mut orders: mpsc::Receiver<AgentOrder>,
+    outgoing: mpsc::Sender<Result<ControllerMessage, Status>>,
+) {
     while let Some(order) = orders.recv().await {
         let message = encode_order(&order).map_err(|error| Status::internal(error.to_string()));
         if outgoing.send(message).await.is_err() {

@@ -60,7 +60,10 @@ impl Shared {
     /// The caller as the engine knows callers.
     #[must_use]
     pub fn caller(&self, identity: &Identity) -> Caller {
-        Caller { uid: identity.uid, privileged: self.roles.is_privileged(identity) }
+        Caller {
+            uid: identity.uid,
+            privileged: self.roles.is_privileged(identity),
+        }
     }
 
     /// Name of a user, or the number as text.

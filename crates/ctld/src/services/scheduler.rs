@@ -24,11 +24,13 @@ use sluice_model::step::StepDescription;
 use sluice_proto::status_from;
 use sluice_proto::v1::scheduler_server::Scheduler;
 use sluice_proto::v1::{
-    CompleteAllocationReply, CompleteAllocationRequest, CreateStepReply, CreateStepRequest, GetBatchScriptReply,
-    GetBatchScriptRequest, HoldJobsRequest, JobEvent, JobsChunk, ListJobsRequest, ListNodesReply, ListNodesRequest,
-    ListPartitionsReply, ListPartitionsRequest, ListStepsReply, ListStepsRequest, NotifyJobReply, NotifyJobRequest,
-    PingReply, PingRequest, RequeueJobsRequest, SignalJobsReply, SignalJobsRequest, SubmitReply, SubmitRequest,
-    SuspendJobsRequest, UpdateJobsReply, UpdateJobsRequest, UpdateNodesReply, UpdateNodesRequest, WatchJobRequest,
+    CompleteAllocationReply, CompleteAllocationRequest, CreateStepReply, CreateStepRequest,
+    GetBatchScriptReply, GetBatchScriptRequest, HoldJobsRequest, JobEvent, JobsChunk,
+    ListJobsRequest, ListNodesReply, ListNodesRequest, ListPartitionsReply, ListPartitionsRequest,
+    ListStepsReply, ListStepsRequest, NotifyJobReply, NotifyJobRequest, PingReply, PingRequest,
+    RequeueJobsRequest, SignalJobsReply, SignalJobsRequest, SubmitReply, SubmitRequest,
+    SuspendJobsRequest, UpdateJobsReply, UpdateJobsRequest, UpdateNodesReply, UpdateNodesRequest,
+    WatchJobRequest,
 };
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
@@ -58,31 +60,59 @@ impl Scheduler for SchedulerService {
         Ok(Response::new(reads::ping(&self.shared)))
     }
 
-    async fn submit(&self, request: Request<SubmitRequest>) -> Result<Response<SubmitReply>, Status> {
+    async fn submit(
+        &self,
+        request: Request<SubmitRequest>,
+    ) -> Result<Response<SubmitReply>, Status> {
         let identity = identity_of(&request)?.clone();
-        submission::submit(&self.shared, identity, request.into_inner()).await.map(Response::new)
+        submission::submit(&self.shared, identity, request.into_inner())
+            .await
+            .map(Response::new)
     }
 
-    async fn watch_job(&self, request: Request<WatchJobRequest>) -> Result<Response<Self::WatchJobStream>, Status> {
+    async fn watch_job(
+        &self,
+        request: Request<WatchJobRequest>,
+    ) -> Result<Response<Self::WatchJobStream>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
         let id = JobId(request.get_ref().job_id);
         watch::watch(&self.shared, id, &caller).map(Response::new)
     }
 
-    async fn list_jobs(&self, request: Request<ListJobsRequest>) -> Result<Response<Self::ListJobsStream>, Status> {
+    async fn list_jobs(
+        &self,
+        request: Request<ListJobsRequest>,
+    ) -> Result<Response<Self::ListJobsStream>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
         reads::check_ids(&self.shared, request.get_ref())?;
-        Ok(Response::new(reads::list_jobs(&self.shared, request.into_inner(), &caller)))
+        Ok(Response::new(reads::list_jobs(
+            &self.shared,
+            request.into_inner(),
+            &caller,
+        )))
     }
 
-    async fn list_steps(&self, request: Request<ListStepsRequest>) -> Result<Response<ListStepsReply>, Status> {
+    async fn list_steps(
+        &self,
+        request: Request<ListStepsRequest>,
+    ) -> Result<Response<ListStepsReply>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
-        Ok(Response::new(reads::list_steps(&self.shared, request.get_ref().job_id, &caller)))
+        Ok(Response::new(reads::list_steps(
+            &self.shared,
+            request.get_ref().job_id,
+            &caller,
+        )))
     }
 
-    async fn list_nodes(&self, request: Request<ListNodesRequest>) -> Result<Response<ListNodesReply>, Status> {
+    async fn list_nodes(
+        &self,
+        request: Request<ListNodesRequest>,
+    ) -> Result<Response<ListNodesReply>, Status> {
         identity_of(&request)?;
-        Ok(Response::new(reads::list_nodes(&self.shared, &request.get_ref().names)))
+        Ok(Response::new(reads::list_nodes(
+            &self.shared,
+            &request.get_ref().names,
+        )))
     }
 
     async fn list_partitions(
@@ -90,7 +120,10 @@ impl Scheduler for SchedulerService {
         request: Request<ListPartitionsRequest>,
     ) -> Result<Response<ListPartitionsReply>, Status> {
         identity_of(&request)?;
-        Ok(Response::new(reads::list_partitions(&self.shared, &request.get_ref().names)))
+        Ok(Response::new(reads::list_partitions(
+            &self.shared,
+            &request.get_ref().names,
+        )))
     }
 
     async fn get_batch_script(
@@ -98,16 +131,23 @@ impl Scheduler for SchedulerService {
         request: Request<GetBatchScriptRequest>,
     ) -> Result<Response<GetBatchScriptReply>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
-        reads::batch_script(&self.shared, JobId(request.get_ref().job_id), &caller).map(Response::new)
+        reads::batch_script(&self.shared, JobId(request.get_ref().job_id), &caller)
+            .map(Response::new)
     }
 
-    async fn signal_jobs(&self, request: Request<SignalJobsRequest>) -> Result<Response<SignalJobsReply>, Status> {
+    async fn signal_jobs(
+        &self,
+        request: Request<SignalJobsRequest>,
+    ) -> Result<Response<SignalJobsReply>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
         let results = targets::signal(&self.shared, request.into_inner(), caller).await?;
         Ok(Response::new(SignalJobsReply { results }))
     }
 
-    async fn update_jobs(&self, request: Request<UpdateJobsRequest>) -> Result<Response<UpdateJobsReply>, Status> {
+    async fn update_jobs(
+        &self,
+        request: Request<UpdateJobsRequest>,
+    ) -> Result<Response<UpdateJobsReply>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
         let request = request.into_inner();
         let update = JobUpdate::try_from(required(request.update, "update")?)?;
@@ -116,10 +156,15 @@ impl Scheduler for SchedulerService {
             .core
             .run(move |t| Ok(update_targets(t, &request.selectors, &update, &caller)))
             .await?;
-        Ok(Response::new(UpdateJobsReply { results: targets::results(outcomes) }))
+        Ok(Response::new(UpdateJobsReply {
+            results: targets::results(outcomes),
+        }))
     }
 
-    async fn hold_jobs(&self, request: Request<HoldJobsRequest>) -> Result<Response<UpdateJobsReply>, Status> {
+    async fn hold_jobs(
+        &self,
+        request: Request<HoldJobsRequest>,
+    ) -> Result<Response<UpdateJobsReply>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
         let request = request.into_inner();
         let kind = match request.kind() {
@@ -127,43 +172,93 @@ impl Scheduler for SchedulerService {
             sluice_proto::v1::HoldKind::Uhold => HoldKind::UserHold,
             sluice_proto::v1::HoldKind::Release => HoldKind::Release,
             sluice_proto::v1::HoldKind::Unspecified => {
-                return Err(Status::invalid_argument("kind must be HOLD, UHOLD or RELEASE"));
+                return Err(Status::invalid_argument(
+                    "kind must be HOLD, UHOLD or RELEASE",
+                ));
             }
         };
-        let outcomes = self.shared.core.run(move |t| Ok(hold_targets(t, &request.selectors, kind, &caller))).await?;
-        Ok(Response::new(UpdateJobsReply { results: targets::results(outcomes) }))
+        let outcomes = self
+            .shared
+            .core
+            .run(move |t| Ok(hold_targets(t, &request.selectors, kind, &caller)))
+            .await?;
+        Ok(Response::new(UpdateJobsReply {
+            results: targets::results(outcomes),
+        }))
     }
 
-    async fn requeue_jobs(&self, request: Request<RequeueJobsRequest>) -> Result<Response<UpdateJobsReply>, Status> {
+    async fn requeue_jobs(
+        &self,
+        request: Request<RequeueJobsRequest>,
+    ) -> Result<Response<UpdateJobsReply>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
         let request = request.into_inner();
-        let how =
-            RequeueRequest { hold: request.hold, special_exit: request.special_exit, incomplete: request.incomplete };
-        let outcomes = self.shared.core.run(move |t| Ok(requeue_targets(t, &request.selectors, how, &caller))).await?;
-        Ok(Response::new(UpdateJobsReply { results: targets::results(outcomes) }))
+        let how = RequeueRequest {
+            hold: request.hold,
+            special_exit: request.special_exit,
+            incomplete: request.incomplete,
+        };
+        let outcomes = self
+            .shared
+            .core
+            .run(move |t| Ok(requeue_targets(t, &request.selectors, how, &caller)))
+            .await?;
+        Ok(Response::new(UpdateJobsReply {
+            results: targets::results(outcomes),
+        }))
     }
 
-    async fn suspend_jobs(&self, request: Request<SuspendJobsRequest>) -> Result<Response<UpdateJobsReply>, Status> {
+    async fn suspend_jobs(
+        &self,
+        request: Request<SuspendJobsRequest>,
+    ) -> Result<Response<UpdateJobsReply>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
         let request = request.into_inner();
-        let outcomes =
-            self.shared.core.run(move |t| Ok(suspend_targets(t, &request.selectors, request.resume, &caller))).await?;
-        Ok(Response::new(UpdateJobsReply { results: targets::results(outcomes) }))
+        let outcomes = self
+            .shared
+            .core
+            .run(move |t| {
+                Ok(suspend_targets(
+                    t,
+                    &request.selectors,
+                    request.resume,
+                    &caller,
+                ))
+            })
+            .await?;
+        Ok(Response::new(UpdateJobsReply {
+            results: targets::results(outcomes),
+        }))
     }
 
-    async fn update_nodes(&self, request: Request<UpdateNodesRequest>) -> Result<Response<UpdateNodesReply>, Status> {
+    async fn update_nodes(
+        &self,
+        request: Request<UpdateNodesRequest>,
+    ) -> Result<Response<UpdateNodesReply>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
         let update = NodeUpdate::try_from(required(request.into_inner().update, "update")?)?;
-        self.shared.core.run(move |t| node::update(t, &update, &caller)).await?;
+        self.shared
+            .core
+            .run(move |t| node::update(t, &update, &caller))
+            .await?;
         Ok(Response::new(UpdateNodesReply {}))
     }
 
-    async fn create_step(&self, request: Request<CreateStepRequest>) -> Result<Response<CreateStepReply>, Status> {
+    async fn create_step(
+        &self,
+        request: Request<CreateStepRequest>,
+    ) -> Result<Response<CreateStepReply>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
-        let mut description = StepDescription::try_from(required(request.into_inner().step, "step")?)?;
-        let environment = Arc::new(pack_environment(&std::mem::take(&mut description.environment)));
-        let created =
-            self.shared.core.run(move |t| step::create(t, description, Some(environment), &caller)).await?;
+        let mut description =
+            StepDescription::try_from(required(request.into_inner().step, "step")?)?;
+        let environment = Arc::new(pack_environment(&std::mem::take(
+            &mut description.environment,
+        )));
+        let created = self
+            .shared
+            .core
+            .run(move |t| step::create(t, description, Some(environment), &caller))
+            .await?;
         Ok(Response::new(CreateStepReply {
             job_id: created.job_id.0,
             step_id: created.step_id.number(),
@@ -181,11 +276,17 @@ impl Scheduler for SchedulerService {
         let caller = self.shared.caller(identity_of(&request)?);
         let request = request.into_inner();
         let status = WaitStatus(request.wait_status);
-        self.shared.core.run(move |t| allocation::complete(t, JobId(request.job_id), status, &caller)).await?;
+        self.shared
+            .core
+            .run(move |t| allocation::complete(t, JobId(request.job_id), status, &caller))
+            .await?;
         Ok(Response::new(CompleteAllocationReply {}))
     }
 
-    async fn notify_job(&self, request: Request<NotifyJobRequest>) -> Result<Response<NotifyJobReply>, Status> {
+    async fn notify_job(
+        &self,
+        request: Request<NotifyJobRequest>,
+    ) -> Result<Response<NotifyJobReply>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
         let request = request.into_inner();
         self.shared
@@ -196,9 +297,21 @@ impl Scheduler for SchedulerService {
                 if !caller.may_change(job.request.uid) {
                     return Err(Rejection::new(ErrorCode::AccessDenied));
                 }
-                let host = job.allocation.as_ref().and_then(|a| a.nodes.first()).map(|part| part.name.clone());
-                let host = host.filter(|_| job.state.is_running()).ok_or(ErrorCode::JobNotRunning)?;
-                t.order(&host, AgentOrder::Notify { job_id: id, text: request.text });
+                let host = job
+                    .allocation
+                    .as_ref()
+                    .and_then(|a| a.nodes.first())
+                    .map(|part| part.name.clone());
+                let host = host
+                    .filter(|_| job.state.is_running())
+                    .ok_or(ErrorCode::JobNotRunning)?;
+                t.order(
+                    &host,
+                    AgentOrder::Notify {
+                        job_id: id,
+                        text: request.text,
+                    },
+                );
                 Ok(())
             })
             .await?;

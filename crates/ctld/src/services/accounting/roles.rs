@@ -36,7 +36,10 @@ pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
             AdminLevel::Operator => Some(Role::Operator),
             AdminLevel::Administrator => Some(Role::Administrator),
         };
-        let account = user.default_accounts.into_iter().find(|(name, _)| *name == cluster);
+        let account = user
+            .default_accounts
+            .into_iter()
+            .find(|(name, _)| *name == cluster);
         match shared.users.find_name(&user.name).await {
             Ok(Some(record)) => {
                 levels.extend(role.map(|role| (record.uid, role)));

@@ -13,8 +13,8 @@ use sluice_model::error_code::ErrorCode;
 use sluice_model::ids::JobId;
 use sluice_proto::status_from;
 use sluice_proto::v1::{
-    AccountingHealth, GetBatchScriptReply, JobsChunk, ListJobsRequest, ListNodesReply, ListPartitionsReply,
-    ListStepsReply, PingReply,
+    AccountingHealth, GetBatchScriptReply, JobsChunk, ListJobsRequest, ListNodesReply,
+    ListPartitionsReply, ListStepsReply, PingReply,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -52,29 +52,61 @@ pub(super) fn ping(shared: &Shared) -> PingReply {
 
 /// PrivateData=jobs hides other users' jobs from those without rights.
 pub(super) fn may_see(cluster: &Cluster, caller: &Caller, owner: u32) -> bool {
-    let private = cluster.config.auth.private_data.iter().any(|what| what.eq_ignore_ascii_case("jobs"));
+    let private = cluster
+        .config
+        .auth
+        .private_data
+        .iter()
+        .any(|what| what.eq_ignore_ascii_case("jobs"));
     !private || caller.may_change(owner)
 }
 
-fn wanted(cluster: &Cluster, job: &Job, request: &ListJobsRequest, ids: &BTreeSet<JobId>, caller: &Caller) -> bool {
+fn wanted(
+    cluster: &Cluster,
+    job: &Job,
+    request: &ListJobsRequest,
+    ids: &BTreeSet<JobId>,
+    caller: &Caller,
+) -> bool {
     let id_fits = ids.is_empty() || ids.contains(&job.id) || ids.contains(&job.array_job_id());
     let user_fits = request.users.is_empty() || request.users.contains(&job.request.uid);
     let partition_fits = request.partitions.is_empty()
         || request.partitions.contains(&job.partition)
-        || job.state.is_pending() && job.request.partitions.iter().any(|name| request.partitions.contains(name));
-    let finished_fits = request.include_finished.unwrap_or(true) || !job.state.is_finished() || job.state.is_completing();
-    id_fits && user_fits && partition_fits && finished_fits && may_see(cluster, caller, job.request.uid)
+        || job.state.is_pending()
+            && job
+                .request
+                .partitions
+                .iter()
+                .any(|name| request.partitions.contains(name));
+    let finished_fits = request.include_finished.unwrap_or(true)
+        || !job.state.is_finished()
+        || job.state.is_completing();
+    id_fits
+        && user_fits
+        && partition_fits
+        && finished_fits
+        && may_see(cluster, caller, job.request.uid)
 }
 
 /// One unknown id is an error, an unknown id in a list is left out (squeue(1), client reference).
 pub(super) fn check_ids(shared: &Shared, request: &ListJobsRequest) -> Result<(), Status> {
-    let [id] = request.job_ids.as_slice() else { return Ok(()) };
+    let [id] = request.job_ids.as_slice() else {
+        return Ok(());
+    };
     let cluster = shared.core.snapshot();
-    if cluster.array_members(JobId(*id)).is_empty() { Err(no_such_job()) } else { Ok(()) }
+    if cluster.array_members(JobId(*id)).is_empty() {
+        Err(no_such_job())
+    } else {
+        Ok(())
+    }
 }
 
 /// Jobs in chunks. Records are converted on a blocking thread, so that a long list does not hold up other calls.
-pub(super) fn list_jobs(shared: &Arc<Shared>, request: ListJobsRequest, caller: &Caller) -> Boxed<JobsChunk> {
+pub(super) fn list_jobs(
+    shared: &Arc<Shared>,
+    request: ListJobsRequest,
+    caller: &Caller,
+) -> Boxed<JobsChunk> {
     let (sender, receiver) = mpsc::channel(4);
     let cluster = shared.core.snapshot();
     let last = shared.statistics.last_time.load(Ordering::Relaxed);
@@ -83,13 +115,24 @@ pub(super) fn list_jobs(shared: &Arc<Shared>, request: ListJobsRequest, caller: 
     tokio::task::spawn_blocking(move || {
         let time = now();
         let ids: BTreeSet<JobId> = request.job_ids.iter().map(|id| JobId(*id)).collect();
-        let mut chunk = JobsChunk { jobs: Vec::new(), time: time.0, last_backfill };
+        let mut chunk = JobsChunk {
+            jobs: Vec::new(),
+            time: time.0,
+            last_backfill,
+        };
         let mut sent = false;
         let candidates: Box<dyn Iterator<Item = &Arc<Job>>> = if ids.is_empty() {
             Box::new(cluster.jobs.values())
         } else {
-            let mut members: Vec<JobId> = ids.iter().flat_map(|id| cluster.array_members(*id)).collect();
-            members.extend(ids.iter().copied().filter(|id| cluster.jobs.contains_key(id)));
+            let mut members: Vec<JobId> = ids
+                .iter()
+                .flat_map(|id| cluster.array_members(*id))
+                .collect();
+            members.extend(
+                ids.iter()
+                    .copied()
+                    .filter(|id| cluster.jobs.contains_key(id)),
+            );
             members.sort_unstable();
             members.dedup();
             Box::new(members.into_iter().filter_map(|id| cluster.jobs.get(&id)))
@@ -97,7 +140,14 @@ pub(super) fn list_jobs(shared: &Arc<Shared>, request: ListJobsRequest, caller: 
         for job in candidates.filter(|job| wanted(&cluster, job, &request, &ids, &caller)) {
             chunk.jobs.push(view::job_info(&cluster, job, time).into());
             if chunk.jobs.len() >= CHUNK {
-                let full = std::mem::replace(&mut chunk, JobsChunk { jobs: Vec::new(), time: time.0, last_backfill });
+                let full = std::mem::replace(
+                    &mut chunk,
+                    JobsChunk {
+                        jobs: Vec::new(),
+                        time: time.0,
+                        last_backfill,
+                    },
+                );
                 sent = true;
                 if sender.blocking_send(Ok(full)).is_err() {
                     return;
@@ -130,7 +180,10 @@ pub(super) fn list_steps(shared: &Shared, job_id: Option<u32>, caller: &Caller) 
         .filter(|(_, step)| step.end_time.is_none())
         .map(|(job, step)| view::step_info(job, step).into())
         .collect();
-    ListStepsReply { steps, time: now().0 }
+    ListStepsReply {
+        steps,
+        time: now().0,
+    }
 }
 
 /// Nodes.
@@ -141,12 +194,23 @@ pub(super) fn list_nodes(shared: &Shared, names: &[String]) -> ListNodesReply {
         .nodes
         .iter()
         .enumerate()
-        .filter(|(_, node)| node.configured && (names.is_empty() || names.contains(&node.config.name)))
+        .filter(|(_, node)| {
+            node.configured && (names.is_empty() || names.contains(&node.config.name))
+        })
         .map(|(at, node)| {
-            view::node_info(&cluster, sluice_controller::cluster::NodeIndex(at as u32), node, &user_name).into()
+            view::node_info(
+                &cluster,
+                sluice_controller::cluster::NodeIndex(at as u32),
+                node,
+                &user_name,
+            )
+            .into()
         })
         .collect();
-    ListNodesReply { nodes, time: now().0 }
+    ListNodesReply {
+        nodes,
+        time: now().0,
+    }
 }
 
 /// Partitions.
@@ -158,17 +222,26 @@ pub(super) fn list_partitions(shared: &Shared, names: &[String]) -> ListPartitio
         .filter(|partition| names.is_empty() || names.contains(&partition.config.name))
         .map(|partition| view::partition_info(&cluster, partition).into())
         .collect();
-    ListPartitionsReply { partitions, time: now().0 }
+    ListPartitionsReply {
+        partitions,
+        time: now().0,
+    }
 }
 
 /// A job's script, for its owner and operators.
-pub(super) fn batch_script(shared: &Shared, id: JobId, caller: &Caller) -> Result<GetBatchScriptReply, Status> {
+pub(super) fn batch_script(
+    shared: &Shared,
+    id: JobId,
+    caller: &Caller,
+) -> Result<GetBatchScriptReply, Status> {
     let cluster = shared.core.snapshot();
     let job = cluster.job(id).ok_or_else(no_such_job)?;
     if !caller.may_change(job.request.uid) {
         return Err(status_from(ErrorCode::AccessDenied, ""));
     }
     let blob = job.script.and_then(|id| cluster.blobs.get(&id));
-    let script = blob.map(|blob| (*blob.bytes).clone()).ok_or_else(|| status_from(ErrorCode::BatchOnly, ""))?;
+    let script = blob
+        .map(|blob| (*blob.bytes).clone())
+        .ok_or_else(|| status_from(ErrorCode::BatchOnly, ""))?;
     Ok(GetBatchScriptReply { script })
 }

@@ -35,7 +35,10 @@ pub(super) async fn submit(
     let cluster = shared.core.snapshot();
     let max_script = cluster.config.scheduling.parameters.max_script_size_bytes;
     let script = description.script.take();
-    if script.as_ref().is_some_and(|text| text.len() as u64 > max_script) {
+    if script
+        .as_ref()
+        .is_some_and(|text| text.len() as u64 > max_script)
+    {
         return Err(status_from(
             ErrorCode::PathnameTooLong,
             format!("the batch script is larger than max_script_size ({max_script} bytes)"),
@@ -47,7 +50,11 @@ pub(super) async fn submit(
     let caller = shared.caller(&identity);
     // Only root and SlurmUser may name another user; everybody else is who he is.
     let names_other = description.uid != identity.uid && description.uid != u32::MAX;
-    let uid = if caller.privileged && names_other { description.uid } else { identity.uid };
+    let uid = if caller.privileged && names_other {
+        description.uid
+    } else {
+        identity.uid
+    };
     if names_other && !caller.privileged {
         return Err(status_from(ErrorCode::AccessDenied, ""));
     }
@@ -56,17 +63,30 @@ pub(super) async fn submit(
         .find_uid(uid)
         .await
         .map_err(|error| Status::unavailable(error.to_string()))?
-        .ok_or_else(|| status_from(ErrorCode::InvalidUserId, format!("user id {uid} is not known on this host")))?;
-    let groups = shared.users.find_groups(&user).await.map_err(|error| Status::unavailable(error.to_string()))?;
+        .ok_or_else(|| {
+            status_from(
+                ErrorCode::InvalidUserId,
+                format!("user id {uid} is not known on this host"),
+            )
+        })?;
+    let groups = shared
+        .users
+        .find_groups(&user)
+        .await
+        .map_err(|error| Status::unavailable(error.to_string()))?;
     description.uid = uid;
-    let gid_allowed = caller.privileged || groups.contains(&description.gid) || user.gid == description.gid;
+    let gid_allowed =
+        caller.privileged || groups.contains(&description.gid) || user.gid == description.gid;
     if !gid_allowed || description.gid == u32::MAX {
         description.gid = user.gid;
     }
     let gid = description.gid;
     let (group_name, group_names) = tokio::task::spawn_blocking(move || {
         let name = |gid: u32| {
-            nix::unistd::Group::from_gid(nix::unistd::Gid::from_raw(gid)).ok().flatten().map(|group| group.name)
+            nix::unistd::Group::from_gid(nix::unistd::Gid::from_raw(gid))
+                .ok()
+                .flatten()
+                .map(|group| group.name)
         };
         let own = name(gid).unwrap_or_else(|| gid.to_string());
         (own, groups.into_iter().filter_map(name).collect::<Vec<_>>())
@@ -89,7 +109,10 @@ pub(super) async fn submit(
             .await
             .map_err(|error| Status::internal(error.to_string()))?;
     }
-    let submitted = shared.core.run(move |transaction| submit_command(transaction, submission)).await?;
+    let submitted = shared
+        .core
+        .run(move |transaction| submit_command(transaction, submission))
+        .await?;
     Ok(SubmitReply {
         job_id: submitted.job_id.0,
         existing: submitted.existing,
@@ -100,12 +123,21 @@ pub(super) async fn submit(
 }
 
 /// `--test-only`: plans with the job in a copy of the state.
-fn test(cluster: &sluice_controller::Cluster, submission: &Submission) -> Result<SubmitReply, Status> {
+fn test(
+    cluster: &sluice_controller::Cluster,
+    submission: &Submission,
+) -> Result<SubmitReply, Status> {
     let time = now();
-    let job = prepare(cluster, submission, time).map_err(|rejection| rejection_status(&rejection))?;
+    let job =
+        prepare(cluster, submission, time).map_err(|rejection| rejection_status(&rejection))?;
     let id = job.id;
     let mut copy = cluster.clone();
-    event::apply(&mut copy, &Event::JobSubmitted { job: Box::new(job.clone()) });
+    event::apply(
+        &mut copy,
+        &Event::JobSubmitted {
+            job: Box::new(job.clone()),
+        },
+    );
     let plan = schedule::plan(&copy, time, PlanOptions::default());
     let test = match plan.starts.iter().find(|start| start.job == id) {
         Some(start) => SubmitTest {
@@ -115,11 +147,19 @@ fn test(cluster: &sluice_controller::Cluster, submission: &Submission) -> Result
             cpus: start.allocation.cpu_count(),
         },
         None => {
-            let note = plan.notes.iter().find(|(job, _)| *job == id).map(|(_, note)| note);
+            let note = plan
+                .notes
+                .iter()
+                .find(|(job, _)| *job == id)
+                .map(|(_, note)| note);
             let info = sluice_controller::view::job_info(&copy, &job, time);
             SubmitTest {
-                start_time: note.and_then(|n| n.expected_start).map_or(0, |start| start.0),
-                nodes: note.and_then(|n| n.planned_nodes.clone()).unwrap_or_default(),
+                start_time: note
+                    .and_then(|n| n.expected_start)
+                    .map_or(0, |start| start.0),
+                nodes: note
+                    .and_then(|n| n.planned_nodes.clone())
+                    .unwrap_or_default(),
                 partition: job.partition.clone(),
                 cpus: info.num_cpus,
             }

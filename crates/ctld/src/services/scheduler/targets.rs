@@ -38,12 +38,22 @@ pub(super) async fn signal(
     request: SignalJobsRequest,
     caller: Caller,
 ) -> Result<Vec<JobResult>, Status> {
-    let how = SignalRequest { signal: request.signal, batch_only: request.batch_only, full: request.full };
-    let filter = request.filter.filter(|filter| *filter != JobFilter::default());
-    let nodes: BTreeSet<String> = match filter.as_ref().and_then(|filter| filter.nodelist.as_deref()) {
-        Some(text) => {
-            parse_hostlist(text).map_err(|error| Status::invalid_argument(error.to_string()))?.into_iter().collect()
-        }
+    let how = SignalRequest {
+        signal: request.signal,
+        batch_only: request.batch_only,
+        full: request.full,
+    };
+    let filter = request
+        .filter
+        .filter(|filter| *filter != JobFilter::default());
+    let nodes: BTreeSet<String> = match filter
+        .as_ref()
+        .and_then(|filter| filter.nodelist.as_deref())
+    {
+        Some(text) => parse_hostlist(text)
+            .map_err(|error| Status::invalid_argument(error.to_string()))?
+            .into_iter()
+            .collect(),
         None => BTreeSet::new(),
     };
     let targets = request.targets;
@@ -56,17 +66,26 @@ pub(super) async fn signal(
             let targets = match &filter {
                 None => targets,
                 Some(filter) => {
-                    let passes = |job: &Arc<Job>| passes(job, filter, &nodes) && !job.state.is_finished();
+                    let passes =
+                        |job: &Arc<Job>| passes(job, filter, &nodes) && !job.state.is_finished();
                     if targets.is_empty() {
-                        t.cluster.jobs.values().filter(|job| passes(job)).map(|job| name_of(job)).collect()
+                        t.cluster
+                            .jobs
+                            .values()
+                            .filter(|job| passes(job))
+                            .map(|job| name_of(job))
+                            .collect()
                     } else {
                         // A named job that the filter does not let pass is left alone, without an error.
                         targets
                             .into_iter()
                             .filter(|text| {
-                                sluice_controller::command::selector::resolve(t.cluster, text).map_or(true, |found| {
-                                    found.iter().any(|one| t.cluster.job(one.job).is_some_and(passes))
-                                })
+                                sluice_controller::command::selector::resolve(t.cluster, text)
+                                    .map_or(true, |found| {
+                                        found
+                                            .iter()
+                                            .any(|one| t.cluster.job(one.job).is_some_and(passes))
+                                    })
                             })
                             .collect::<Vec<_>>()
                     }
@@ -98,9 +117,13 @@ fn passes(job: &Job, filter: &JobFilter, nodes: &BTreeSet<String>) -> bool {
             job.partition == wanted
         }
     });
-    let states = filter.states.is_empty() || filter.states.contains(&u32::from(job.state.base.number()));
+    let states =
+        filter.states.is_empty() || filter.states.contains(&u32::from(job.state.base.number()));
     let on_nodes = nodes.is_empty()
-        || job.allocation.as_ref().is_some_and(|a| a.nodes.iter().any(|part| nodes.contains(&part.name)));
+        || job
+            .allocation
+            .as_ref()
+            .is_some_and(|a| a.nodes.iter().any(|part| nodes.contains(&part.name)));
     filter.uid.is_none_or(|uid| uid == job.request.uid)
         && same(&filter.name, job.request.name.as_deref())
         && partition

@@ -21,11 +21,25 @@ use crate::core::{CoreError, now};
 const EVENTS_MAX: usize = 64;
 
 /// Opens the stream. The id of an array watches all its records.
-pub(super) fn watch(shared: &Arc<Shared>, id: JobId, caller: &Caller) -> Result<Boxed<JobEvent>, Status> {
+pub(super) fn watch(
+    shared: &Arc<Shared>,
+    id: JobId,
+    caller: &Caller,
+) -> Result<Boxed<JobEvent>, Status> {
     let cluster = shared.core.snapshot();
-    let key = cluster.job(id).map(|job| job.array_job_id()).or_else(|| cluster.arrays.contains_key(&id).then_some(id));
-    let Some(key) = key else { return Err(no_such_job()) };
-    let owned = cluster.job(id).or_else(|| cluster.array_members(id).first().and_then(|member| cluster.job(*member)));
+    let key = cluster
+        .job(id)
+        .map(|job| job.array_job_id())
+        .or_else(|| cluster.arrays.contains_key(&id).then_some(id));
+    let Some(key) = key else {
+        return Err(no_such_job());
+    };
+    let owned = cluster.job(id).or_else(|| {
+        cluster
+            .array_members(id)
+            .first()
+            .and_then(|member| cluster.job(*member))
+    });
     if !owned.is_some_and(|job| may_see(&cluster, caller, job.request.uid)) {
         return Err(no_such_job());
     }
@@ -38,16 +52,25 @@ pub(super) fn watch(shared: &Arc<Shared>, id: JobId, caller: &Caller) -> Result<
         let mut sent: BTreeMap<JobId, JobInfo> = BTreeMap::new();
         loop {
             let cluster = shared.core.snapshot();
-            let members = if whole_array { cluster.array_members(id) } else { vec![id] };
+            let members = if whole_array {
+                cluster.array_members(id)
+            } else {
+                vec![id]
+            };
             let time = now();
             let mut over = true;
             for member in &members {
-                let Some(job) = cluster.job(*member) else { continue };
+                let Some(job) = cluster.job(*member) else {
+                    continue;
+                };
                 let info = view::job_info(&cluster, job, time);
                 over &= info.state.is_finished() && !info.state.is_completing();
                 let changed = sent.get(member).is_none_or(|before| differs(before, &info));
                 if changed {
-                    let event = JobEvent { job: Some(info.clone().into()), text: String::new() };
+                    let event = JobEvent {
+                        job: Some(info.clone().into()),
+                        text: String::new(),
+                    };
                     sent.insert(*member, info);
                     if sender.send(Ok(event)).await.is_err() {
                         return;
