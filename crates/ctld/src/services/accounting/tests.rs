@@ -53,6 +53,7 @@ fn service(dir: &Path, more: &str, storage: StorageSettings) -> AccountingServic
     let roles = Roles::new(0);
     roles.set_admin_levels(HashMap::from([(OPERATOR, Role::Operator)]));
     let shared = Shared {
+        default_accounts: parking_lot::RwLock::default(),
         core,
         sessions,
         watchers,
