@@ -5,6 +5,7 @@
 
 use super::statement::Pair;
 use crate::diagnostic::{Detail, Diagnostics, Origin};
+use crate::keys::has_no_effect_yet;
 use crate::keys::{Class, Key, Kind, Scope};
 use crate::keys::{is_unlimited, parse_bool, split_list};
 use std::collections::BTreeMap;
@@ -298,6 +299,14 @@ fn report_standing(scope: Scope, key: &'static Key, pair: &Pair, diags: &mut Dia
                 &pair.origin,
                 detail.hint("remove it"),
                 "is obsolete and has no effect",
+            );
+        }
+        (None, Class::A | Class::B) if has_no_effect_yet(scope, key.name, &pair.value) => {
+            diags.warn_once(
+                subject,
+                &pair.origin,
+                detail,
+                "is read and checked, and has no effect yet",
             );
         }
         (None, Class::A | Class::B) => {}

@@ -18,7 +18,13 @@ fn load(text: &str) -> Loaded {
 #[test]
 fn config_map() {
     let loaded = load(GPU);
-    assert_eq!(loaded.warnings, vec![]);
+    // Nothing to say but which parameters wait for the engine.
+    let others: Vec<_> = loaded
+        .warnings
+        .iter()
+        .filter(|warning| !warning.message.ends_with("no effect yet"))
+        .collect();
+    assert!(others.is_empty(), "{others:?}");
     let c = &loaded.config;
     assert_eq!(c.cluster_name, "train1");
     assert_eq!(
