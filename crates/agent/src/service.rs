@@ -28,7 +28,7 @@ use crate::sys::auth_socket;
 use crate::sys::hardware;
 use crate::sys::scripts;
 use crate::sys::spool::{Outbox, Spool};
-use crate::sys::steps::{ControlQueues, StepEvent, StepRunner};
+use crate::sys::steps::{ControlQueues, StepEvent, StepRunner, usage_of};
 
 /// Interval of heartbeats until the controller names one.
 const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(5);
@@ -71,6 +71,7 @@ enum Input {
         error: Option<String>,
     },
     Health(Option<String>),
+    Usage(AgentReport),
     Configured(Box<NodeContext>),
 }
 
@@ -300,6 +301,7 @@ impl Service {
                 }
                 self.health_error = error;
             }
+            Input::Usage(report) => self.report(report),
             Input::Configured(node) => self.adopt(*node),
         }
     }
@@ -342,6 +344,11 @@ impl Service {
                 }
                 Effect::StepReported(step) => self.spool.mark_reported(step),
                 Effect::Control { step, request } => self.controls.send(step, request),
+                Effect::ReportUsage {
+                    request,
+                    step,
+                    pids,
+                } => self.ask_usage(request, step, pids),
                 Effect::RunUnkillableProgram { job_id, step_id } => {
                     self.run_unkillable_program(job_id, step_id)
                 }
@@ -370,6 +377,7 @@ impl Service {
             AgentReport::Register { .. }
                 | AgentReport::Heartbeat { .. }
                 | AgentReport::StepStarted { .. }
+                | AgentReport::Usage { .. }
         );
         let sequence = if transient {
             0
@@ -377,6 +385,20 @@ impl Service {
             self.outbox.push(report.clone())
         };
         self.send(&ReportEnvelope { sequence, report });
+    }
+
+    /// Asks a step daemon for its figures; the answer becomes a report.
+    fn ask_usage(&self, request: u64, step: LiveStep, pids: Vec<u32>) {
+        let (folder, inputs) = (self.spool.step(step), self.inputs.clone());
+        tokio::spawn(async move {
+            let usage = usage_of(&folder).await;
+            let _ = inputs.send(Input::Usage(AgentReport::Usage {
+                request,
+                step_id: step.step_id,
+                usage,
+                pids,
+            }));
+        });
     }
 
     fn send(&mut self, envelope: &ReportEnvelope) {
@@ -502,6 +524,9 @@ fn order_name(order: &sluice_model::launch::AgentOrder) -> String {
         } => format!("signal {signal} to {target:?} of job {job_id}"),
         Order::Notify { job_id, .. } => format!("notify job {job_id}"),
         Order::Suspend { job_id, suspended } => format!("suspend={suspended} job {job_id}"),
+        Order::ReportUsage {
+            job_id, step_id, ..
+        } => format!("report the usage of {job_id}.{step_id}"),
         Order::Acknowledge { sequence } => format!("acknowledge {sequence}"),
         Order::Configuration { version } => format!("configuration {version}"),
         Order::Registered { jobs, .. } => format!("registered with {} jobs", jobs.len()),

@@ -806,3 +806,46 @@ fn finished_jobs_are_purged() {
     assert!(w.cluster.blobs.is_empty());
     w.check();
 }
+
+/// sbatch(1) --mail-type: who asked for END hears of the end once; an array speaks with one voice unless ARRAY_TASKS is asked for.
+#[test]
+fn mails_are_sent_as_asked() {
+    let mail = |types: &str| JobDescription {
+        mail_type: Some(types.to_owned()),
+        mail_user: Some("alice@example.org".to_owned()),
+        name: Some("m".to_owned()),
+        ..cpus(1)
+    };
+    let mut w = World::new();
+    let id = w.submit(mail("BEGIN,FAIL"));
+    w.pass();
+    w.finish(id, WaitStatus::exited(3));
+    let subjects: Vec<&str> = w
+        .mails
+        .iter()
+        .map(|(_, subject)| subject.as_str())
+        .collect();
+    assert_eq!(
+        subjects,
+        [
+            "Slurm Job_id=1 Name=m Began, Queued time 00:00:00",
+            "Slurm Job_id=1 Name=m Failed, Run time 00:00:00, FAILED, ExitCode 3",
+        ]
+    );
+    w.mails.clear();
+    let array = w.submit(JobDescription {
+        array: Some("1-3".to_owned()),
+        ..mail("ALL")
+    });
+    w.pass();
+    for id in w.tasks(array).into_values() {
+        w.finish(id, WaitStatus::SUCCESS);
+    }
+    assert_eq!(
+        w.mails.len(),
+        2,
+        "one at the beginning, one at the end: {:?}",
+        w.mails
+    );
+    w.check();
+}

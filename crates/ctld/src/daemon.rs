@@ -20,6 +20,7 @@ use sluice_controller::{Cluster, event};
 use sluice_proto::v1::accounting_server::AccountingServer;
 use sluice_proto::v1::admin_server::AdminServer;
 use sluice_proto::v1::agents_server::AgentsServer;
+use sluice_proto::v1::diagnostics_server::DiagnosticsServer;
 use sluice_proto::v1::scheduler_server::SchedulerServer;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -39,6 +40,7 @@ use crate::services::Shared;
 use crate::services::accounting::{self, AccountingService};
 use crate::services::admin::{self, AdminService};
 use crate::services::agents::AgentsService;
+use crate::services::diagnostics::{self, CountCalls, DiagnosticsService};
 use crate::services::scheduler::SchedulerService;
 
 /// Time the feed gets at the end to write what it has.
@@ -247,9 +249,11 @@ async fn serve(
         store,
         feed: feed.as_ref().map(FeedHandle::status),
         default_accounts: parking_lot::RwLock::default(),
+        encoded_jobs: Default::default(),
         bundle: parking_lot::RwLock::new(Arc::new(bundle)),
         conf_file,
         statistics,
+        diagnostics: Arc::default(),
         started: now(),
         hostname: hostname(),
         log: Some(log),
@@ -272,6 +276,11 @@ async fn serve(
         shutdown_seen.clone(),
     ));
     tokio::spawn(end_sessions(Arc::clone(&shared), shutdown_seen.clone()));
+    diagnostics::reset(&shared);
+    tokio::spawn(diagnostics::reset_daily(
+        Arc::clone(&shared),
+        shutdown_seen.clone(),
+    ));
     if let Some(interval) = notify::watchdog_interval() {
         tokio::spawn(async move {
             let mut tick = tokio::time::interval(interval / 2);
@@ -326,10 +335,17 @@ fn routes(shared: &Arc<Shared>) -> tonic::service::Routes {
     let admin = AdminServer::new(AdminService {
         shared: Arc::clone(shared),
     });
+    let diagnostics = DiagnosticsServer::new(DiagnosticsService {
+        shared: Arc::clone(shared),
+    });
     tonic::service::Routes::new(scheduler)
         .add_service(agents)
         .add_service(accounting)
         .add_service(admin)
+        .add_service(diagnostics)
+        .into_axum_router()
+        .layer(CountCalls(Arc::clone(&shared.diagnostics)))
+        .into()
 }
 
 fn open_unix(config: &ClusterConfig, state_dir: &Path) -> Option<listen::UnixEndpoint> {

@@ -208,6 +208,15 @@ pub enum AgentOrder {
         /// Version.
         version: u64,
     },
+    /// Say what a step uses at the moment; answered by [`AgentReport::Usage`].
+    ReportUsage {
+        /// Number of the question.
+        request: u64,
+        /// Job.
+        job_id: JobId,
+        /// Step.
+        step_id: StepId,
+    },
     /// Answer to [`AgentReport::Register`]: the jobs that should be here. Others are ended by the agent without a report.
     Registered {
         /// (job, attempt) pairs the controller knows on this node, also those being ended.
@@ -326,6 +335,18 @@ pub enum AgentReport {
         attempt: u32,
         /// `None` = success; else the drain reason.
         error: Option<String>,
+    },
+    /// Answer to [`AgentOrder::ReportUsage`].
+    Usage {
+        /// Number of the question.
+        request: u64,
+        /// Step.
+        step_id: StepId,
+        /// Figures; `None` = no such step is running here.
+        usage: Option<StepUsage>,
+        /// Pids by local task index.
+        #[serde(default)]
+        pids: Vec<u32>,
     },
     /// Something an administrator must know about the node: it is drained with this reason.
     Drain {

@@ -84,7 +84,8 @@ pub enum ByteUnit {
     Mib,
 }
 
-/// Reads `--mem` and its like: a whole number and an optional unit, MiB without one. K rounds up to whole MiB.
+/// Reads `--mem` and its like: a whole number and an optional unit, MiB without one. K rounds up to whole MiB. `GB` and `GiB`
+/// mean the same as `G`: many scripts and submitit write them.
 ///
 /// # Errors
 /// Anything else, and amounts that do not fit.
@@ -95,12 +96,18 @@ pub fn parse_memory(text: &str) -> Result<MemoryMib, MemoryError> {
     let digits_end = text.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, unit) = text.split_at(digits_end);
     let number: u64 = digits.parse().map_err(|_| error())?;
-    let shift = match unit {
-        "k" | "K" => return Ok(MemoryMib(number.div_ceil(1024))),
-        "" | "m" | "M" => 0,
-        "g" | "G" => 10,
-        "t" | "T" => 20,
-        "p" | "P" => 30,
+    let unit = unit.to_ascii_lowercase();
+    let letter = unit
+        .strip_suffix("ib")
+        .or_else(|| unit.strip_suffix('b'))
+        .filter(|letter| !letter.is_empty())
+        .unwrap_or(&unit);
+    let shift = match letter {
+        "k" => return Ok(MemoryMib(number.div_ceil(1024))),
+        "" | "m" => 0,
+        "g" => 10,
+        "t" => 20,
+        "p" => 30,
         _ => return Err(error()),
     };
     number
@@ -150,6 +157,10 @@ mod tests {
             ("4G", 4096),
             ("2t", 2097152),
             ("1P", 1 << 30),
+            ("204MB", 204),
+            ("440gb", 440 << 10),
+            ("2KB", 1),
+            ("1GiB", 1024),
         ] {
             assert_eq!(parse_memory(text), Ok(MemoryMib(mib)), "{text}");
         }
@@ -159,7 +170,10 @@ mod tests {
             "-1",
             "abc",
             "1.5G",
-            "1GB",
+            "1B",
+            "1iB",
+            "1GX",
+            "1GBB",
             "1 G",
             "99999999999999999999",
             "18446744073709551615G",

@@ -5,6 +5,7 @@
 //! minutes. A conversion from the wire checks; one to the wire cannot fail. Nothing is filled in or corrected here.
 
 mod accounting;
+mod diagnostics;
 mod job;
 mod node;
 mod partition;

@@ -4,10 +4,12 @@
 //! it becomes a record: what the model cannot hold is an error that names the field.
 
 pub mod convert;
+pub mod encoded;
 pub mod payload;
 pub mod status;
 
 pub use convert::{ConvertError, Wire};
+pub use encoded::{job_from_bytes, job_to_bytes};
 pub use payload::{PayloadError, decode_order, decode_report, encode_order, encode_report};
 pub use status::{error_code_of, status_from};
 

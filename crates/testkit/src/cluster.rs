@@ -22,7 +22,7 @@ use crate::description::{DaemonRecord, Description, Role};
 use crate::down::{kill_leftovers, take_down};
 use crate::guard::Guard;
 use crate::ports::PortRun;
-use crate::process::{CLUSTER_DIR_VARIABLE, ProcessId};
+use crate::process::{CLUSTER_DIR_VARIABLE, ProcessId, processes_of};
 use crate::run::{Finished, run_with_deadline};
 use crate::wait::{wait_for, wait_until};
 
@@ -114,9 +114,20 @@ impl Cluster {
     /// # Errors
     /// When it runs already or cannot be started.
     pub fn start_ctld(&mut self) -> Result<()> {
+        self.start_ctld_with::<&str>([])
+    }
+
+    /// Starts `ctld` with more arguments, `-i` for example.
+    ///
+    /// # Errors
+    /// When it runs already or cannot be started.
+    pub fn start_ctld_with<A: AsRef<OsStr>>(
+        &mut self,
+        args: impl IntoIterator<Item = A>,
+    ) -> Result<()> {
         let host = self.layout.host.clone();
         let mut command = Command::new(self.bin.program("ctld"));
-        command.args(["-D", "-f"]).arg(&self.conf);
+        command.args(["-D", "-f"]).arg(&self.conf).args(args);
         self.launch(
             Role::Ctld,
             &host,
@@ -284,6 +295,19 @@ impl Cluster {
         self.running
             .get(name)
             .is_some_and(|running| running.record.process.is_alive())
+    }
+
+    /// Step daemons, job processes and what they started: everything that runs of this cluster besides its daemons.
+    pub fn job_processes(&self) -> Vec<ProcessId> {
+        let daemons: Vec<ProcessId> = self
+            .running
+            .values()
+            .map(|running| running.record.process)
+            .collect();
+        processes_of(&self.layout.dir)
+            .into_iter()
+            .filter(|process| !daemons.contains(process))
+            .collect()
     }
 
     /// Waits until every node is idle.

@@ -17,7 +17,7 @@ use nix::unistd::{Uid, User, chown};
 use tempfile::TempDir;
 
 use crate::guard::Guard;
-use crate::process::ProcessId;
+use crate::process::{ProcessId, children_of};
 use crate::run::run_with_deadline;
 use crate::wait::{wait_for, wait_until};
 
@@ -148,7 +148,25 @@ impl PrivatePostgres {
         ended
     }
 
-    /// Starts the server again after [`PrivatePostgres::stop_server`].
+    /// Kills the server with SIGKILL; the data stays, and [`PrivatePostgres::start_server`] brings it back.
+    ///
+    /// # Errors
+    /// When it does not run.
+    pub fn kill_server(&mut self) -> Result<()> {
+        let (mut child, process) = self.server.take().context("the server does not run")?;
+        let workers = children_of(process.pid);
+        process.signal(Signal::SIGKILL);
+        child.wait()?;
+        if let Some(guard) = self.guard.take() {
+            guard.disarm();
+        }
+        // They notice by themselves; until then the data counts as in use.
+        wait_until(DEADLINE, "PostgreSQL's workers to end", || {
+            workers.iter().all(|worker| !worker.is_alive())
+        })
+    }
+
+    /// Starts the server again after [`PrivatePostgres::stop_server`] or [`PrivatePostgres::kill_server`].
     ///
     /// # Errors
     /// When it runs already or does not come up.

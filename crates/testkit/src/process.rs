@@ -88,6 +88,14 @@ pub(crate) fn processes_of(dir: &Path) -> BTreeSet<ProcessId> {
         .collect()
 }
 
+/// The processes that `pid` started itself.
+pub(crate) fn children_of(pid: u32) -> Vec<ProcessId> {
+    pids()
+        .filter(|child| stat(*child).is_some_and(|stat| stat.parent == pid))
+        .filter_map(ProcessId::of)
+        .collect()
+}
+
 fn pids() -> impl Iterator<Item = u32> {
     std::fs::read_dir("/proc")
         .into_iter()

@@ -28,6 +28,15 @@ pub enum Effect {
         /// What.
         request: ControlRequest,
     },
+    /// Ask a step daemon what it uses and report it.
+    ReportUsage {
+        /// Number of the question.
+        request: u64,
+        /// Which.
+        step: LiveStep,
+        /// Pids by local task index.
+        pids: Vec<u32>,
+    },
     /// Run UnkillableStepProgram for a step.
     RunUnkillableProgram {
         /// Job.

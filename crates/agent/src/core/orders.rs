@@ -66,6 +66,11 @@ impl AgentCore {
                 };
                 self.on_terminate_job(job, ending)
             }
+            AgentOrder::ReportUsage {
+                request,
+                job_id,
+                step_id,
+            } => self.on_report_usage(request, job_id, step_id),
             AgentOrder::Acknowledge { sequence } => vec![Effect::Acknowledged(sequence)],
             AgentOrder::Configuration { version } => vec![Effect::FetchConfiguration(version)],
             AgentOrder::Registered {
@@ -186,6 +191,29 @@ impl AgentCore {
             };
             audience.map(|audience| ControlRequest::Signal { audience, signal })
         })
+    }
+
+    fn on_report_usage(&self, request: u64, id: JobId, step_id: StepId) -> Vec<Effect> {
+        let running = self
+            .jobs
+            .get(&id)
+            .and_then(|job| match job.steps.get(&step_id) {
+                Some(StepPhase::Running { pids }) => Some((job.step(step_id), pids.clone())),
+                _ => None,
+            });
+        match running {
+            Some((step, pids)) => vec![Effect::ReportUsage {
+                request,
+                step,
+                pids,
+            }],
+            None => vec![Effect::Report(AgentReport::Usage {
+                request,
+                step_id,
+                usage: None,
+                pids: Vec::new(),
+            })],
+        }
     }
 
     fn on_terminate_step(&mut self, id: JobId, attempt: u32, step_id: StepId) -> Vec<Effect> {

@@ -232,6 +232,24 @@ async fn read_one<T: serde::de::DeserializeOwned>(
     }
 }
 
+/// What a step uses at the moment; `None` when its daemon does not answer.
+pub async fn usage_of(folder: &Path) -> Option<StepUsage> {
+    let exchange = async {
+        let (_open, path) = control::socket_path(folder).ok()?;
+        let mut stream = UnixStream::connect(path).await.ok()?;
+        let frame = sluice_frames::encode(&ControlRequest::Usage).ok()?;
+        stream.write_all(&frame).await.ok()?;
+        match read_one::<ControlReply>(&mut stream, &mut Decoder::default()).await? {
+            ControlReply::Usage(usage) => Some(usage),
+            _ => None,
+        }
+    };
+    tokio::time::timeout(control::REPLY_TIMEOUT, exchange)
+        .await
+        .ok()
+        .flatten()
+}
+
 async fn connect_within(folder: &Path, limit: Duration) -> Option<UnixStream> {
     let deadline = Instant::now() + limit;
     loop {

@@ -88,7 +88,10 @@ impl Client {
         while let Some(chunk) = stream.message().await? {
             list.time = Some(UnixSeconds(chunk.time));
             for job in chunk.jobs {
-                list.jobs.push(JobInfo::try_from(job)?);
+                list.jobs.push(
+                    sluice_proto::job_from_bytes(job)
+                        .map_err(|error| ClientError::Other(error.to_string()))?,
+                );
             }
         }
         Ok(list)

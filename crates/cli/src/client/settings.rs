@@ -1,7 +1,8 @@
 //! The few settings that a command needs before it can ask the controller for anything.
 //!
 //! A full reading of slurm.conf belongs to the daemons, which refuse a bad file; a command takes what it needs and leaves the
-//! rest, so that it starts in no time. Found by SLURM_CONF, else in the usual places. Source: slurm.conf(5).
+//! rest, so that it starts in no time. Found by SLURM_CONF, else below the command's own prefix, else in the usual places.
+//! Source: slurm.conf(5).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -75,9 +76,9 @@ impl Settings {
         let path = match variable("SLURM_CONF").filter(|path| !path.is_empty()) {
             Some(path) if Path::new(&path).is_file() => PathBuf::from(path),
             Some(path) => return Err(SettingsError::Variable(path)),
-            None => DEFAULT_PATHS
-                .iter()
-                .map(PathBuf::from)
+            None => beside_command(called_as().as_deref(), variable("PATH").as_deref())
+                .into_iter()
+                .chain(DEFAULT_PATHS.iter().map(PathBuf::from))
                 .find(|path| path.is_file())
                 .ok_or(SettingsError::Nowhere)?,
         };
@@ -183,6 +184,40 @@ impl Settings {
     #[must_use]
     pub fn token_socket(&self, host: &str, node: &str) -> PathBuf {
         PathBuf::from(self.spool_dir.replace("%h", host).replace("%n", node)).join("auth.sock")
+    }
+}
+
+/// The path or name under which this program was called.
+fn called_as() -> Option<PathBuf> {
+    std::env::args_os().next().map(PathBuf::from)
+}
+
+/// Where an installation below a prefix of its own has its configuration: `<prefix>/etc/slurm.conf` for a command called as
+/// `<prefix>/bin/NAME`. Tools that take every `SLURM_*` variable away before they call `srun` (snakemake's job steps) find the
+/// cluster by it. Links are not followed: the folder of the link is the installation.
+fn beside_command(called_as: Option<&Path>, search_path: Option<&str>) -> Vec<PathBuf> {
+    let Some(called_as) = called_as else {
+        return Vec::new();
+    };
+    let folder = if called_as.components().count() > 1 {
+        called_as.parent().map(Path::to_path_buf)
+    } else {
+        search_path
+            .map(std::env::split_paths)
+            .into_iter()
+            .flatten()
+            .find(|folder| folder.join(called_as).is_file())
+    };
+    let prefix = folder
+        .filter(|folder| folder.is_absolute())
+        .and_then(|folder| folder.parent().map(Path::to_path_buf));
+    match prefix {
+        // The system's own commands have their configuration in the usual places.
+        Some(prefix) if prefix != Path::new("/") && prefix != Path::new("/usr") => vec![
+            prefix.join("etc/slurm.conf"),
+            prefix.join("etc/slurm/slurm.conf"),
+        ],
+        _ => Vec::new(),
     }
 }
 
@@ -326,6 +361,33 @@ mod tests {
                 PathBuf::from("/srv/state/ctld.sock")
             ]
         );
+    }
+
+    /// Without this, commands whose caller dropped every Slurm variable would not find a cluster of their own prefix.
+    #[test]
+    fn a_prefix_of_its_own_has_its_configuration() {
+        let folder = tempfile::tempdir().expect("folder");
+        let bin = folder.path().join("bin");
+        std::fs::create_dir(&bin).expect("bin");
+        std::fs::write(bin.join("srun"), "").expect("command");
+        let first = folder.path().join("etc/slurm.conf");
+        let search = format!("/nonexistent:{}", bin.display());
+        assert_eq!(
+            beside_command(Some(Path::new("srun")), Some(&search)).first(),
+            Some(&first)
+        );
+        assert_eq!(
+            beside_command(Some(&bin.join("srun")), None).first(),
+            Some(&first)
+        );
+        for (called_as, search) in [
+            ("squeue", Some(search.as_str())),
+            ("srun", None),
+            ("./srun", Some(search.as_str())),
+            ("/usr/bin/srun", None),
+        ] {
+            assert!(beside_command(Some(Path::new(called_as)), search).is_empty());
+        }
     }
 
     /// A wrong SLURM_CONF is an error, not a reason to look elsewhere.

@@ -136,7 +136,12 @@ async fn show_jobs(
         output::error_line(format!("squeue: error: Invalid node name {node}"));
         std::process::exit(1);
     }
-    let list = client.jobs(filter.request()).await?;
+    let list = client
+        .jobs(ListJobsRequest {
+            brief: is_brief(options),
+            ..filter.request()
+        })
+        .await?;
     if filter.single_job().is_some() && list.jobs.is_empty() {
         return Err(ClientError::refused(
             ErrorCode::InvalidJobId,
@@ -166,6 +171,27 @@ async fn show_jobs(
     }
     print(&layout, &lines, options.has("noheader"));
     Ok(())
+}
+
+/// Everything asked for is in a brief answer, which costs controller and command much less: the usual formats, and `-o` with
+/// letters that need no path, command line or TRES.
+fn is_brief(options: &Options) -> bool {
+    const LETTERS: &str = "aACDeFgGiIjkKlLMNpPqQrRStTuUV";
+    if options.has("Format") || options.has("json") || options.has("yaml") {
+        return false;
+    }
+    let Some(format) = options.get("format") else {
+        return true;
+    };
+    let mut rest = format;
+    while let Some((_, after)) = rest.split_once('%') {
+        let after = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+        match after.chars().next() {
+            Some(letter) if LETTERS.contains(letter) => rest = &after[1..],
+            _ => return false,
+        }
+    }
+    true
 }
 
 fn job_layout(options: &Options) -> Layout<JobRow> {
@@ -341,6 +367,7 @@ impl Filter {
             users: self.users.clone(),
             partitions: Vec::new(),
             include_finished: None,
+            brief: false,
         }
     }
 

@@ -6,6 +6,7 @@
 
 pub mod allocation;
 pub mod blob;
+pub mod counters;
 pub mod job;
 pub mod node;
 pub mod partition;
@@ -22,6 +23,7 @@ use sluice_model::time::UnixSeconds;
 
 pub use allocation::{Allocation, NodeAllocation, NodePhase};
 pub use blob::{Blob, BlobId};
+pub use counters::JobCounters;
 pub use job::{
     ArrayMembership, DependencyState, DependencyStatus, Job, Step, StepNodeState, dependency_target,
 };
@@ -93,6 +95,9 @@ pub struct Cluster {
     /// Volatile: nodes whose agent is connected at the moment.
     #[serde(skip)]
     pub connected: OrdSet<NodeIndex>,
+    /// Volatile: what happened to jobs since the start, for `sdiag`.
+    #[serde(skip)]
+    pub job_counters: JobCounters,
 }
 
 impl Cluster {
@@ -122,6 +127,7 @@ impl Cluster {
             loads: OrdMap::new(),
             last_heard: OrdMap::new(),
             connected: OrdSet::new(),
+            job_counters: JobCounters::default(),
         };
         crate::event::config::install(&mut cluster, config, now);
         cluster

@@ -309,7 +309,8 @@ pub fn disconnected(transaction: &mut Transaction<'_>, name: &str) {
 /// Takes one report. What makes no difference any more makes no event.
 pub fn report(transaction: &mut Transaction<'_>, node: &str, report: AgentReport) {
     match report {
-        AgentReport::Register { .. } => {}
+        // A usage figure answers a question of the daemon and changes nothing.
+        AgentReport::Register { .. } | AgentReport::Usage { .. } => {}
         AgentReport::Heartbeat { load } => {
             if let Some((index, _)) = transaction.cluster.node_named(node) {
                 transaction

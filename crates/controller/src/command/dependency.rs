@@ -13,7 +13,7 @@ use sluice_model::reason::Reason;
 use sluice_model::state::{JobState, JobStateFlags};
 use sluice_model::time::UnixSeconds;
 
-use super::{Rejection, job_end};
+use super::{Rejection, job_end, mail};
 use crate::cluster::{Cluster, DependencyState, DependencyStatus, Job, dependency_target};
 use crate::event::Event;
 use crate::transaction::Transaction;
@@ -233,6 +233,9 @@ pub fn reconsider(transaction: &mut Transaction<'_>, id: JobId) {
             .dependency
             .kill_invalid_depend,
     );
+    if failed {
+        mail::notify(transaction, &job, mail::MailEvent::InvalidDependency);
+    }
     if failed && kill {
         job_end::end_pending(
             transaction,

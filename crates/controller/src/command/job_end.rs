@@ -8,6 +8,7 @@ use sluice_model::state::JobState;
 use sluice_model::time::UnixSeconds;
 
 use super::dependency;
+use super::mail::{self, MailEvent};
 use crate::cluster::{Cluster, Job, NodePhase};
 use crate::effect::Effect;
 use crate::event::{Event, JobEnd, Requeue};
@@ -69,6 +70,9 @@ pub fn end_pending(
 /// Puts a job that holds nodes back into the queue.
 pub fn requeue_running(transaction: &mut Transaction<'_>, requeue: Requeue, kill: &Kill) {
     let id = requeue.job_id;
+    if let Some(job) = transaction.cluster.job(id).cloned() {
+        mail::notify(transaction, &job, MailEvent::Requeue);
+    }
     transaction.emit(Event::JobRequeued(requeue));
     send_terminate(transaction, id, kill);
     transaction.effect(Effect::JobChanged { job: id });
@@ -106,6 +110,9 @@ fn send_terminate(transaction: &mut Transaction<'_>, id: JobId, kill: &Kill) {
 }
 
 fn after_end(transaction: &mut Transaction<'_>, id: JobId) {
+    if let Some(job) = transaction.cluster.job(id).cloned() {
+        mail::notify(transaction, &job, MailEvent::End);
+    }
     transaction.effect(Effect::JobChanged { job: id });
     dependency::propagate(transaction, id);
     transaction.wake_planner();

@@ -9,6 +9,7 @@ pub mod config;
 pub mod dependency;
 pub mod hold;
 pub mod job_end;
+pub mod mail;
 pub mod node;
 pub mod plan;
 pub mod requeue;

@@ -8,7 +8,7 @@ use sluice_model::launch::AgentOrder;
 use sluice_model::reason::Reason;
 use sluice_model::state::JobState;
 
-use super::{dependency, job_end};
+use super::{dependency, job_end, mail};
 use crate::cluster::{Allocation, Cluster};
 use crate::effect::Effect;
 use crate::event::Event;
@@ -204,5 +204,6 @@ fn start_job(transaction: &mut Transaction<'_>, start: PlannedStart) {
         transaction.order(&host.name, order);
     }
     transaction.effect(Effect::JobChanged { job: id });
+    mail::notify(transaction, &job, mail::MailEvent::Begin);
     dependency::propagate(transaction, id);
 }

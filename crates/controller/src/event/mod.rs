@@ -306,6 +306,8 @@ pub enum Event {
 
 /// Changes the state by one fact.
 pub fn apply(cluster: &mut Cluster, event: &Event) {
+    let counters = cluster.job_counters.with(cluster, event);
+    cluster.job_counters = counters;
     match event {
         Event::ConfigLoaded { config, time } => config::install(cluster, Arc::clone(config), *time),
         Event::BlobStored { id, bytes } => jobs::blob_stored(cluster, *id, bytes),

@@ -68,6 +68,8 @@ pub struct World {
     journal: Vec<JournalEntry>,
     /// Orders sent so far and not taken by a test, by node.
     pub orders: Vec<(String, AgentOrder)>,
+    /// Mails sent so far: recipient and subject.
+    pub mails: Vec<(String, String)>,
 }
 
 impl World {
@@ -89,6 +91,7 @@ impl World {
             now,
             journal: Vec::new(),
             orders: Vec::new(),
+            mails: Vec::new(),
         };
         let names: Vec<String> = world
             .cluster
@@ -110,8 +113,10 @@ impl World {
         let (value, entry, effects) = Transaction::run(&mut self.cluster, self.now, command)?;
         self.journal.push(entry);
         for effect in effects {
-            if let Effect::Order { node, order } = effect {
-                self.orders.push((node, *order));
+            match effect {
+                Effect::Order { node, order } => self.orders.push((node, *order)),
+                Effect::Mail { to, subject } => self.mails.push((to, subject)),
+                _ => {}
             }
         }
         Ok(value)

@@ -29,8 +29,8 @@ pub(super) struct Done {
     pub(super) entry: Option<JournalEntry>,
     /// To be done once it is durable.
     pub(super) effects: Vec<Effect>,
-    /// Tells the caller.
-    pub(super) answer: Box<dyn FnOnce() + Send>,
+    /// Tells the caller what became of it, or why it was undone.
+    pub(super) answer: Box<dyn FnOnce(Option<CoreError>) + Send>,
 }
 
 /// Messages to the writer.
@@ -49,19 +49,44 @@ pub enum CoreError {
     /// The engine refused.
     #[error(transparent)]
     Rejected(#[from] Rejection),
+    /// What the command did could not be saved and was undone; the same command may succeed later.
+    #[error(
+        "the controller cannot save its state in {dir}: {cause}; nothing was changed, try again when there is room"
+    )]
+    NotSaved {
+        /// The journal's folder.
+        dir: String,
+        /// The failure, down to the system's words.
+        cause: String,
+    },
     /// The writer is gone: the daemon is stopping, or its journal failed.
     #[error("the controller is stopping")]
     Stopped,
+}
+
+impl CoreError {
+    /// As a status that clients take for "not reachable at the moment" and try again: for what must not be given up, as the
+    /// end of an allocation or the steps of a running job.
+    #[must_use]
+    pub fn into_status_to_retry(self) -> tonic::Status {
+        match self {
+            CoreError::Rejected(rejection) => rejection_status(&rejection),
+            CoreError::NotSaved { .. } | CoreError::Stopped => {
+                tonic::Status::unavailable(self.to_string())
+            }
+        }
+    }
 }
 
 impl From<CoreError> for tonic::Status {
     fn from(error: CoreError) -> Self {
         match error {
             CoreError::Rejected(rejection) => rejection_status(&rejection),
-            CoreError::Stopped => sluice_proto::status_from(
-                ErrorCode::InStandbyMode,
-                "the controller is stopping; try again",
-            ),
+            CoreError::NotSaved { .. } => {
+                sluice_proto::status_from(ErrorCode::WritingToFile, error.to_string())
+            }
+            // Without a code of Slurm's: clients take it for a lost connection and connect again.
+            CoreError::Stopped => tonic::Status::unavailable(error.to_string()),
         }
     }
 }
@@ -108,7 +133,7 @@ impl CoreHandle {
             .send(Message::Work(work(command, sender)))
             .await
             .map_err(|_| CoreError::Stopped)?;
-        Ok(receiver.await.map_err(|_| CoreError::Stopped)??)
+        receiver.await.map_err(|_| CoreError::Stopped)?
     }
 
     /// Hands a command in without waiting for what becomes of it. Commands of one caller keep their order.
@@ -139,7 +164,7 @@ impl CoreHandle {
         self.queue
             .blocking_send(Message::Work(work(command, sender)))
             .map_err(|_| CoreError::Stopped)?;
-        Ok(receiver.blocking_recv().map_err(|_| CoreError::Stopped)??)
+        receiver.blocking_recv().map_err(|_| CoreError::Stopped)?
     }
 
     /// Asks the writer to write a checkpoint and end; waits for it.
@@ -155,7 +180,7 @@ impl CoreHandle {
     }
 }
 
-fn work<T, F>(command: F, sender: oneshot::Sender<Result<T, Rejection>>) -> Work
+fn work<T, F>(command: F, sender: oneshot::Sender<Result<T, CoreError>>) -> Work
 where
     T: Send + 'static,
     F: FnOnce(&mut Transaction<'_>) -> Result<T, Rejection> + Send + 'static,
@@ -167,15 +192,15 @@ where
                     entry: (!entry.events.is_empty() || !entry.accounting.is_empty())
                         .then_some(entry),
                     effects,
-                    answer: Box::new(move || {
-                        let _ = sender.send(Ok(value));
+                    answer: Box::new(move |undone| {
+                        let _ = sender.send(undone.map_or(Ok(value), Err));
                     }),
                 },
                 Err(rejection) => Done {
                     entry: None,
                     effects: Vec::new(),
-                    answer: Box::new(move || {
-                        let _ = sender.send(Err(rejection));
+                    answer: Box::new(move |undone| {
+                        let _ = sender.send(Err(undone.unwrap_or(CoreError::Rejected(rejection))));
                     }),
                 },
             },

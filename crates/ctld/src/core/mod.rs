@@ -5,6 +5,7 @@
 //! effects, answer.
 
 pub mod checkpoint;
+pub mod clock;
 pub mod handle;
 pub mod outbox;
 pub mod planner;
@@ -17,20 +18,12 @@ pub use handle::{CoreError, CoreHandle};
 pub use sessions::Sessions;
 pub use watchers::Watchers;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use sluice_model::time::UnixSeconds;
+
+pub use clock::now_ms;
 
 /// The clock of the daemon: the only place where commands get their time.
 #[must_use]
 pub fn now() -> UnixSeconds {
     UnixSeconds(now_ms() / 1_000)
-}
-
-/// Milliseconds since the epoch.
-#[must_use]
-pub fn now_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_millis() as i64)
 }

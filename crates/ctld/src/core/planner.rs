@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use sluice_controller::command::plan::{PlanOutcome, carry_out};
+use sluice_controller::plan::{Plan, SchedulerKind};
 use sluice_controller::schedule::{self, PlanOptions};
 
 use super::{CoreError, CoreHandle, now};
@@ -70,12 +71,41 @@ pub struct PlannerStatistics {
     pub last_us: AtomicU64,
     /// Microseconds of the longest pass.
     pub max_us: AtomicU64,
+    /// Microseconds of all passes.
+    pub sum_us: AtomicU64,
+    /// Jobs the last pass looked at.
+    pub last_depth: AtomicU64,
+    /// Jobs all passes looked at.
+    pub depth_sum: AtomicU64,
+    /// Waiting records at the last pass.
+    pub last_queue: AtomicU64,
+    /// Waiting records at all passes.
+    pub queue_sum: AtomicU64,
+    /// Jobs planned to start ahead of their turn.
+    pub backfilled: AtomicU64,
     /// Jobs started.
     pub started: AtomicU64,
     /// Placements that no longer fitted.
     pub rejected: AtomicU64,
     /// When the last pass ended, seconds.
     pub last_time: std::sync::atomic::AtomicI64,
+}
+
+impl PlannerStatistics {
+    fn note_pass(&self, spent_us: u64, queue: u64, plan: &Plan) {
+        let depth = (plan.starts.len() + plan.notes.len()) as u64;
+        let backfilled = plan
+            .starts
+            .iter()
+            .filter(|start| start.scheduler == SchedulerKind::Backfill)
+            .count() as u64;
+        self.sum_us.fetch_add(spent_us, Ordering::Relaxed);
+        self.last_depth.store(depth, Ordering::Relaxed);
+        self.depth_sum.fetch_add(depth, Ordering::Relaxed);
+        self.last_queue.store(queue, Ordering::Relaxed);
+        self.queue_sum.fetch_add(queue, Ordering::Relaxed);
+        self.backfilled.fetch_add(backfilled, Ordering::Relaxed);
+    }
 }
 
 /// Runs until told to stop. Call it on a thread of its own.
@@ -94,6 +124,7 @@ pub fn run(core: &CoreHandle, wake: &PlannerWake, statistics: &PlannerStatistics
         statistics.last_us.store(spent_us, Ordering::Relaxed);
         statistics.max_us.fetch_max(spent_us, Ordering::Relaxed);
         statistics.last_time.store(now().0, Ordering::Relaxed);
+        statistics.note_pass(spent_us, snapshot.pending.len() as u64, &plan);
         let next = plan.next_wakeup;
         // Nodes still marked as planned for jobs that have started by now are unmarked by an empty plan too.
         let nothing = snapshot.planned_nodes.is_empty()
@@ -113,6 +144,8 @@ pub fn run(core: &CoreHandle, wake: &PlannerWake, statistics: &PlannerStatistics
                         .fetch_add(rejected as u64, Ordering::Relaxed);
                 }
                 Err(CoreError::Stopped) => return,
+                // The writer has said so, and wakes us when there is room.
+                Err(CoreError::NotSaved { .. }) => std::thread::sleep(PAUSE_MAX),
                 Err(error) => tracing::error!("a plan was refused as a whole: {error}"),
             }
         }

@@ -1,9 +1,13 @@
 //! The one writer: owns the live state and the journal.
 //!
 //! It takes commands in batches: each is decided and applied at once, their entries share one fsync, and only then is the state
-//! published, are effects carried out and callers answered. If the journal fails, nobody is answered and the daemon ends.
+//! published, are effects carried out and callers answered. If the journal fails for want of space, the state goes back to what
+//! was published last, which is exactly what is durable, and callers are told that nothing was done; commands that change
+//! nothing go on, and once a second it is tried whether there is room again. If it fails otherwise, the disk cannot be trusted:
+//! nobody is answered and the daemon ends.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use sluice_controller::Cluster;
@@ -11,16 +15,20 @@ use sluice_controller::effect::Effect;
 use sluice_controller::transaction::JournalEntry;
 use tokio::sync::{mpsc, watch};
 
-use super::handle::{CoreHandle, Message, QUEUE_MAX};
+use super::handle::{CoreError, CoreHandle, Message, QUEUE_MAX};
 use super::planner::PlannerWake;
 use super::{Sessions, Watchers, checkpoint, now, now_ms};
 use crate::journal::{EventJournal, JournalError};
+use crate::notify;
 
 /// Commands that share one fsync.
 const BATCH_MAX: usize = 512;
 
 /// Journal entries between two checkpoints.
 const CHECKPOINT_ENTRIES: u64 = 20_000;
+
+/// Pause between two attempts to write again after the space ran out.
+const ROOM_PAUSE: Duration = Duration::from_secs(1);
 
 /// What effects reach.
 pub struct Outputs {
@@ -44,7 +52,16 @@ pub struct Writer {
     since_checkpoint: u64,
     checkpoint_running: bool,
     failed: watch::Sender<Option<String>>,
+    full: Option<Full>,
 }
+
+/// The journal has no room.
+struct Full {
+    cause: String,
+    next_try: Instant,
+}
+
+type Answer = Box<dyn FnOnce(Option<CoreError>) + Send>;
 
 impl Writer {
     /// Prepares the writer; [`Self::run`] runs it on a thread of its own. `failed` tells when the journal gives up.
@@ -69,6 +86,7 @@ impl Writer {
             since_checkpoint: 0,
             checkpoint_running: false,
             failed,
+            full: None,
         };
         (writer, handle)
     }
@@ -76,6 +94,7 @@ impl Writer {
     /// Works until it is told to stop or the journal fails.
     pub fn run(mut self, runtime: &tokio::runtime::Handle) {
         while let Some(first) = self.queue.blocking_recv() {
+            self.try_for_room();
             let mut batch = vec![first];
             while batch.len() < BATCH_MAX {
                 match self.queue.try_recv() {
@@ -91,8 +110,8 @@ impl Writer {
                     return;
                 }
                 Err(error) => {
-                    tracing::error!("journal failed, the controller ends: {error}");
-                    let _ = self.failed.send(Some(error.to_string()));
+                    tracing::error!("journal failed, the controller ends: {}", error.chain());
+                    let _ = self.failed.send(Some(error.chain()));
                     return;
                 }
             }
@@ -103,19 +122,36 @@ impl Writer {
         &mut self,
         batch: Vec<Message>,
     ) -> Result<Option<tokio::sync::oneshot::Sender<()>>, JournalError> {
-        let mut finished = Vec::with_capacity(batch.len());
+        let mut finished: Vec<(Vec<Effect>, Answer)> = Vec::with_capacity(batch.len());
         let mut stop = None;
-        let mut appended = false;
+        let mut appended = 0;
         let time = now();
         let time_ms = now_ms();
         for message in batch {
             match message {
                 Message::Work(work) => {
+                    // A clone is cheap: the state is made of persistent maps.
+                    let before = self.cluster.clone();
                     let done = (work.run)(&mut self.cluster, time);
                     if let Some(entry) = done.entry {
-                        self.journal.append(time_ms, &[entry])?;
-                        self.since_checkpoint += 1;
-                        appended = true;
+                        if let Some(full) = &self.full {
+                            self.cluster = before;
+                            (done.answer)(Some(self.not_saved(full.cause.clone())));
+                            continue;
+                        }
+                        match self.journal.append(time_ms, &[entry]) {
+                            Ok(_) => appended += 1,
+                            Err(
+                                error @ (JournalError::TooLarge { .. }
+                                | JournalError::Encode { .. }),
+                            ) => {
+                                tracing::error!("a command was undone: {error}");
+                                self.cluster = before;
+                                (done.answer)(Some(self.not_saved(error.to_string())));
+                                continue;
+                            }
+                            Err(error) => return Err(error),
+                        }
                     }
                     finished.push((done.effects, done.answer));
                 }
@@ -128,17 +164,79 @@ impl Writer {
                 Message::Stop(sender) => stop = Some(sender),
             }
         }
-        if appended {
-            self.journal.sync()?;
+        if appended > 0 {
+            match self.journal.sync() {
+                Ok(_) => self.since_checkpoint += appended,
+                Err(error) if error.is_want_of_space() => {
+                    self.run_out_of_space(&error);
+                    // All of them: even a refusal may have come from what an undone command before it had changed.
+                    for (_, answer) in finished {
+                        answer(Some(self.not_saved(error.chain())));
+                    }
+                    return Ok(stop);
+                }
+                Err(error) => return Err(error),
+            }
         }
         *self.handle.snapshot.write() = Arc::new(self.cluster.clone());
         for (effects, answer) in finished {
             for effect in effects {
                 self.carry_out(effect);
             }
-            answer();
+            answer(None);
         }
         Ok(stop)
+    }
+
+    fn not_saved(&self, cause: String) -> CoreError {
+        CoreError::NotSaved {
+            dir: self.journal.dir().display().to_string(),
+            cause,
+        }
+    }
+
+    /// Back to what is durable: the state published last.
+    fn run_out_of_space(&mut self, error: &JournalError) {
+        tracing::error!(
+            "the journal has no room: {}; running jobs go on, changes are refused until there is room again",
+            error.chain()
+        );
+        self.cluster = (*self.handle.snapshot()).clone();
+        // What was half written is cut off at once, so that a crash now does not bring it to life.
+        let _ = self.journal.roll_back();
+        self.full = Some(Full {
+            cause: error.chain(),
+            next_try: Instant::now() + ROOM_PAUSE,
+        });
+        notify::status("no room for the journal: changes are refused");
+    }
+
+    /// Uses the journal again when there is room.
+    fn try_for_room(&mut self) {
+        if self
+            .full
+            .as_ref()
+            .is_none_or(|full| Instant::now() < full.next_try)
+        {
+            return;
+        }
+        match self.journal.roll_back() {
+            Ok(()) => {
+                tracing::warn!("the journal has room again: changes are accepted");
+                self.full = None;
+                notify::status("running");
+                // Reports that could not be saved were not acknowledged: agents repeat them when they connect again.
+                self.outputs.sessions.close_all();
+                self.outputs.planner.wake();
+            }
+            Err(error) => {
+                let cause = error.chain();
+                self.full = Some(Full {
+                    cause,
+                    next_try: Instant::now() + ROOM_PAUSE,
+                });
+            }
+        }
     }
 
     fn carry_out(&self, effect: Effect) {

@@ -136,6 +136,15 @@ impl JournalError {
         }
     }
 
+    /// The write failed for want of space (a full disk, a quota, a size limit, a read-only mount): something that an
+    /// administrator can change while the daemon runs. Everything else means that the disk cannot be trusted.
+    #[must_use]
+    pub fn is_want_of_space(&self) -> bool {
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        matches!(self, JournalError::Io { source, .. }
+            if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem))
+    }
+
     /// The message with its chain of causes, in one line each.
     #[must_use]
     pub fn chain(&self) -> String {

@@ -199,9 +199,24 @@ impl<E: Serialize + DeserializeOwned> EventJournal<E> {
     /// Makes everything buffered durable with one write and one flush. Nobody may be told of an event before this returned.
     ///
     /// # Errors
-    /// `Io`, and `Poisoned` ever after: the daemon must stop.
+    /// `Io`, and `Poisoned` ever after, until [`EventJournal::roll_back`] succeeds: the daemon must roll its state back to
+    /// what is durable, or stop.
     pub fn sync(&mut self) -> Result<Position, JournalError> {
         self.journal.sync()
+    }
+
+    /// Forgets what is not durable; see [`Journal::roll_back`].
+    ///
+    /// # Errors
+    /// `Poisoned` when the disk cannot be trusted, `Io` when there still is no room.
+    pub fn roll_back(&mut self) -> Result<(), JournalError> {
+        self.journal.roll_back()
+    }
+
+    /// The folder of the segments.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.journal.dir()
     }
 
     /// All durable events behind `after`, to be applied in order.

@@ -2,7 +2,8 @@
 //!
 //! `append` only fills a buffer; `sync` writes the whole batch with one write and one fdatasync. A batch never spans two
 //! segments. Any failure poisons the journal (see [`JournalError::Poisoned`]): after a failed fsync the kernel may have
-//! dropped the dirty pages, so trying again could claim durability for bytes that are gone.
+//! dropped the dirty pages, so trying again could claim durability for bytes that are gone. Where only space was wanting,
+//! [`Journal::roll_back`] cuts everything off that is not durable, and the journal goes on from there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,9 +52,19 @@ pub struct Journal {
     starts: Vec<usize>,
     appended: Position,
     durable: watch::Sender<Position>,
-    poisoned: Option<String>,
+    poisoned: Option<Poison>,
     pins: PinTable,
 }
+
+/// Why nothing may be written.
+struct Poison {
+    cause: String,
+    /// Only space was wanting: [`Journal::roll_back`] may mend it.
+    is_want_of_space: bool,
+}
+
+/// What must fit before the journal is used again after a want of space: with less it would soon fail anew.
+const ROOM_BYTES: usize = 256 << 10;
 
 impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -160,9 +171,60 @@ impl Journal {
                 Ok(self.appended)
             }
             Err(error) => {
-                self.poisoned = Some(error.chain());
+                self.poisoned = Some(Poison {
+                    cause: error.chain(),
+                    is_want_of_space: error.is_want_of_space(),
+                });
                 Err(error)
             }
+        }
+    }
+
+    /// Forgets everything that is not durable and makes the journal usable again: the file is cut behind the last durable
+    /// record, and it is made sure that there is room. Positions of forgotten records are given anew; nobody was told of them.
+    ///
+    /// # Errors
+    /// `Poisoned` when the failure was not one of space (then it stays so); `Io` when there still is no room.
+    pub fn roll_back(&mut self) -> Result<(), JournalError> {
+        self.buffer.clear();
+        self.starts.clear();
+        self.appended = self.durable();
+        match &self.poisoned {
+            None => return Ok(()),
+            Some(poison) if !poison.is_want_of_space => return self.check_usable(),
+            Some(_) => {}
+        }
+        let path = self.current_path();
+        self.file
+            .cut(self.file_bytes)
+            .map_err(JournalError::io("cut", &path))?;
+        // A segment that was begun while the space ran out, and that holds nothing.
+        let stray: Vec<_> = segment::list(&self.dir)?
+            .into_iter()
+            .filter(|one| one.first > self.header.first)
+            .collect();
+        for segment in &stray {
+            fs::remove_file(&segment.path).map_err(JournalError::io("remove", &segment.path))?;
+        }
+        if !stray.is_empty() {
+            segment::sync_dir(&self.dir)?;
+        }
+        self.make_sure_of_room()?;
+        self.poisoned = None;
+        Ok(())
+    }
+
+    fn make_sure_of_room(&self) -> Result<(), JournalError> {
+        // Cut-off files of this ending are removed at the start.
+        let path = self.dir.join("room.tmp");
+        let tried = fs::write(&path, vec![0xA5; ROOM_BYTES])
+            .and_then(|()| fs::File::open(&path)?.sync_all())
+            .map_err(JournalError::io("write", &path));
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(JournalError::io("remove", &path)(error))
+            }
+            _ => tried,
         }
     }
 
@@ -214,8 +276,8 @@ impl Journal {
 
     fn check_usable(&self) -> Result<(), JournalError> {
         match &self.poisoned {
-            Some(cause) => Err(JournalError::Poisoned {
-                cause: cause.clone(),
+            Some(poison) => Err(JournalError::Poisoned {
+                cause: poison.cause.clone(),
             }),
             None => Ok(()),
         }

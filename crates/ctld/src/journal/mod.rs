@@ -4,7 +4,8 @@
 //! Synchronous file work only: no async, no clock, no knowledge of what an event means. Sizes are bytes.
 //!
 //! **Invariant:** `sync` returns `Ok` only after the whole batch is on the disk; after a failed write or fsync the journal
-//! refuses everything until the daemon is started again, because what the disk then holds is unknown.
+//! refuses everything, because what the disk then holds is unknown: until the daemon is started again, or, where only space
+//! was wanting, until the unconfirmed bytes have been cut off (`roll_back`).
 //! **Invariant:** a batch is all or nothing: after a crash either every record of a batch is replayed or none.
 //! The format and why it is our own: `docs/src/adr/0002-journal-format.md`.
 

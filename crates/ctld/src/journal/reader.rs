@@ -29,6 +29,8 @@ pub struct JournalReader {
     durable: watch::Receiver<Position>,
     /// Position of the last record that was returned.
     done: Position,
+    /// What was read ahead is durable up to here. Bytes behind it may be those of a write that failed and was cut off again.
+    trusted: Position,
     open: Option<OpenSegment>,
 }
 
@@ -50,6 +52,7 @@ impl JournalReader {
             dir: dir.to_owned(),
             durable,
             done: after,
+            trusted: Position::ZERO,
             open: None,
         }
     }
@@ -72,6 +75,13 @@ impl JournalReader {
     /// [`JournalError::Pruned`] when the record was already removed; `Damaged` when it cannot be read.
     pub fn next_record(&mut self) -> Result<Option<Record>, JournalError> {
         let durable = *self.durable.borrow();
+        if self.trusted <= self.done && self.done < durable {
+            self.trusted = durable;
+            if let Some(open) = &mut self.open {
+                open.read_anew()?;
+            }
+        }
+        let durable = self.trusted.min(durable);
         while self.done < durable {
             let open = match self.open.take() {
                 Some(open) => self.open.insert(open),
@@ -159,6 +169,14 @@ impl OpenSegment {
             file,
             offset: SEGMENT_HEADER_BYTES as u64,
         })
+    }
+
+    /// Throws away what was read ahead.
+    fn read_anew(&mut self) -> Result<(), JournalError> {
+        self.file
+            .seek(SeekFrom::Start(self.offset))
+            .map(drop)
+            .map_err(JournalError::io("read", &self.path))
     }
 
     /// The record at the current offset; `None` at the end of the file.

@@ -33,6 +33,8 @@ pub trait LogFile: Send {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Returns once everything written is on the disk.
     fn sync_data(&mut self) -> io::Result<()>;
+    /// Cuts the file to this many bytes, durably.
+    fn cut(&mut self, bytes: u64) -> io::Result<()>;
 }
 
 impl LogFile for File {
@@ -42,6 +44,11 @@ impl LogFile for File {
 
     fn sync_data(&mut self) -> io::Result<()> {
         File::sync_data(self)
+    }
+
+    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)?;
+        self.sync_all()
     }
 }
 
@@ -158,19 +165,28 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), JournalError> {
 /// Writes a whole file durably under its final name, or leaves nothing under that name.
 pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> Result<(), JournalError> {
     let temporary = path.with_extension("tmp");
+    let written = write_and_rename(&temporary, path, parts);
+    if written.is_err() {
+        // On a full disk the half of a checkpoint would keep the space that the journal waits for.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+fn write_and_rename(temporary: &Path, path: &Path, parts: &[&[u8]]) -> Result<(), JournalError> {
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
-        .open(&temporary)
-        .map_err(JournalError::io("create", &temporary))?;
+        .open(temporary)
+        .map_err(JournalError::io("create", temporary))?;
     for part in parts {
-        Write::write_all(&mut file, part).map_err(JournalError::io("write", &temporary))?;
+        Write::write_all(&mut file, part).map_err(JournalError::io("write", temporary))?;
     }
     file.sync_all()
-        .map_err(JournalError::io("flush", &temporary))?;
-    fs::rename(&temporary, path).map_err(JournalError::io("rename into place", path))?;
+        .map_err(JournalError::io("flush", temporary))?;
+    fs::rename(temporary, path).map_err(JournalError::io("rename into place", path))?;
     sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 

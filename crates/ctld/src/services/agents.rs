@@ -153,6 +153,9 @@ async fn serve(shared: &Arc<Shared>, node: &str, incoming: &mut Streaming<AgentM
             }
         };
         let ReportEnvelope { sequence, report } = envelope;
+        let Some(report) = shared.diagnostics.usage.take(node, report) else {
+            continue;
+        };
         let name = node.to_owned();
         // Not waited for: the writer's queue keeps the order, and the acknowledgement is an effect of the command.
         let posted = shared

@@ -4,6 +4,8 @@
 pub mod accounting;
 pub mod admin;
 pub mod agents;
+pub mod diagnostics;
+pub mod encoded_jobs;
 pub mod scheduler;
 
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use sluice_controller::command::Caller;
 use sluice_model::time::UnixSeconds;
 use tokio::sync::watch;
 
+use self::diagnostics::Diagnostics;
 use crate::auth::{Identity, Roles, TokenKey, UserDirectory};
 use crate::core::planner::PlannerStatistics;
 use crate::core::{CoreHandle, Sessions, Watchers};
@@ -44,8 +47,12 @@ pub struct Shared {
     pub bundle: RwLock<Arc<ConfigBundle>>,
     /// Path of the configuration, for `reconfigure`.
     pub conf_file: std::path::PathBuf,
+    /// Jobs encoded for readers.
+    pub encoded_jobs: encoded_jobs::EncodedJobs,
     /// Scheduler counters.
     pub statistics: Arc<PlannerStatistics>,
+    /// Calls counted, and questions to agents that wait for their answers.
+    pub diagnostics: Arc<Diagnostics>,
     /// When the daemon started.
     pub started: UnixSeconds,
     /// Host it runs on.

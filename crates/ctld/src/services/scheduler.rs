@@ -37,6 +37,7 @@ use tonic::{Request, Response, Status};
 
 use super::Shared;
 use crate::auth::identity_of;
+use crate::core::CoreError;
 
 /// The service.
 pub struct SchedulerService {
@@ -258,7 +259,9 @@ impl Scheduler for SchedulerService {
             .shared
             .core
             .run(move |t| step::create(t, description, Some(environment), &caller))
-            .await?;
+            .await
+            // A running job's step waits until the controller can save it.
+            .map_err(CoreError::into_status_to_retry)?;
         Ok(Response::new(CreateStepReply {
             job_id: created.job_id.0,
             step_id: created.step_id.number(),
@@ -279,7 +282,8 @@ impl Scheduler for SchedulerService {
         self.shared
             .core
             .run(move |t| allocation::complete(t, JobId(request.job_id), status, &caller))
-            .await?;
+            .await
+            .map_err(CoreError::into_status_to_retry)?;
         Ok(Response::new(CompleteAllocationReply {}))
     }
 

@@ -7,6 +7,7 @@ mod accounting;
 mod batch;
 mod configuration;
 mod crash;
+mod faults;
 mod lifecycle;
 mod prolog;
 mod resources;

@@ -429,7 +429,7 @@ fn pruning_keeps_what_pins_need() {
 /// A disk with room for so many bytes, which then reports that it is full; its flush can be made to fail.
 struct SmallDisk {
     file: std::fs::File,
-    room: usize,
+    room: Arc<AtomicUsize>,
     flush_fails: bool,
     writes: Arc<AtomicUsize>,
 }
@@ -437,8 +437,8 @@ struct SmallDisk {
 impl LogFile for SmallDisk {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.writes.fetch_add(1, Ordering::SeqCst);
-        let fits = bytes.len().min(self.room);
-        self.room -= fits;
+        let fits = bytes.len().min(self.room.load(Ordering::SeqCst));
+        self.room.fetch_sub(fits, Ordering::SeqCst);
         io::Write::write_all(&mut self.file, &bytes[..fits])?;
         if fits < bytes.len() {
             Err(io::Error::from(io::ErrorKind::StorageFull))
@@ -454,14 +454,26 @@ impl LogFile for SmallDisk {
             self.file.sync_data()
         }
     }
+
+    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        LogFile::cut(&mut self.file, bytes)
+    }
 }
 
 fn on_small_disk(journal: &mut Journal, room: usize, flush_fails: bool) -> Arc<AtomicUsize> {
+    on_disk_with(journal, &Arc::new(AtomicUsize::new(room)), flush_fails)
+}
+
+fn on_disk_with(
+    journal: &mut Journal,
+    room: &Arc<AtomicUsize>,
+    flush_fails: bool,
+) -> Arc<AtomicUsize> {
     let file = segment::open_append(&journal.current_path()).expect("file");
     let writes = Arc::new(AtomicUsize::new(0));
     journal.set_file(Box::new(SmallDisk {
         file,
-        room,
+        room: Arc::clone(room),
         flush_fails,
         writes: writes.clone(),
     }));
@@ -496,6 +508,75 @@ fn a_full_disk_poisons_the_journal_and_loses_nothing_confirmed() {
     let (journal, report) = open(dir.path());
     assert!(report.torn.is_some());
     assert_eq!(contents(&journal, 0), ["1:fits"]);
+}
+
+/// Without this, `ctld` would have to be started again after a full disk, or a reader (accounting) would take the bytes of a
+/// failed write, which it had read ahead, for a record that exists.
+#[test]
+fn after_a_roll_back_the_journal_goes_on_and_readers_see_only_what_is_durable() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (mut journal, _) = open(dir.path());
+    let mut reader = journal.reader_after(Position::ZERO);
+    // "a" and "b": 25 bytes each. Then one whole record of the failing batch of two, and a piece of the other.
+    let room = Arc::new(AtomicUsize::new(50 + 32 + 30));
+    on_disk_with(&mut journal, &room, false);
+    write(&mut journal, &["a"]);
+    write(&mut journal, &["b"]);
+    journal.append(&["phantom1", "phantom2"]).expect("buffered");
+    journal.sync().expect_err("full");
+    // The first read fills the reader's buffer with everything that lies in the file, the failed write included.
+    assert_eq!(
+        reader
+            .next_record()
+            .expect("read")
+            .map(|record| record.position),
+        Some(Position(1))
+    );
+    journal.roll_back().expect("cut");
+    assert_eq!(
+        (journal.last(), journal.durable()),
+        (Position(2), Position(2))
+    );
+    room.store(usize::MAX, Ordering::SeqCst);
+    assert_eq!(write(&mut journal, &["c", "d"]), Position(4));
+    assert_eq!(drain(&mut reader), ["2:b", "3:c", "4:d"]);
+    assert_eq!(contents(&journal, 0), ["1:a", "2:b", "3:c", "4:d"]);
+    drop(journal);
+    let (journal, report) = open(dir.path());
+    assert_eq!((report.torn.is_none(), report.last), (true, Position(4)));
+    assert_eq!(contents(&journal, 2), ["3:c", "4:d"]);
+}
+
+/// Without this, a segment begun while the space ran out would later seem to hold positions that the older one has.
+#[test]
+fn a_roll_back_removes_a_segment_that_was_begun_in_vain() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (mut journal, _) = open(dir.path());
+    on_small_disk(&mut journal, 30, false);
+    write(&mut journal, &["a"]);
+    segment::create(dir.path(), SegmentHeader::new(Position(2), false)).expect("segment");
+    journal.append(&["too much"]).expect("buffered");
+    journal.sync().expect_err("full");
+    journal.roll_back().expect("cut");
+    assert_eq!(segment_names(dir.path()), [1]);
+}
+
+/// Without this, a disk that lost confirmed bytes would be written on.
+#[test]
+fn a_medium_error_cannot_be_rolled_back() {
+    let dir = tempfile::tempdir().expect("folder");
+    let (mut journal, _) = open(dir.path());
+    on_small_disk(&mut journal, usize::MAX, true);
+    journal.append(&["a"]).expect("append");
+    journal.sync().expect_err("flush");
+    assert!(matches!(
+        journal.roll_back(),
+        Err(JournalError::Poisoned { .. })
+    ));
+    assert!(matches!(
+        journal.append(&["b"]),
+        Err(JournalError::Poisoned { .. })
+    ));
 }
 
 #[test]

@@ -53,7 +53,9 @@ fn service(dir: &Path, more: &str, storage: StorageSettings) -> AccountingServic
     let roles = Roles::new(0);
     roles.set_admin_levels(HashMap::from([(OPERATOR, Role::Operator)]));
     let shared = Shared {
+        diagnostics: Arc::default(),
         default_accounts: parking_lot::RwLock::default(),
+        encoded_jobs: Default::default(),
         core,
         sessions,
         watchers,

@@ -101,26 +101,25 @@ pub(super) fn check_ids(shared: &Shared, request: &ListJobsRequest) -> Result<()
     }
 }
 
-/// Jobs in chunks. Records are converted on a blocking thread, so that a long list does not hold up other calls.
+/// Jobs in chunks. They are collected on a blocking thread, so that a long list does not hold up other calls.
 pub(super) fn list_jobs(
     shared: &Arc<Shared>,
     request: ListJobsRequest,
     caller: &Caller,
 ) -> Boxed<JobsChunk> {
     let (sender, receiver) = mpsc::channel(4);
-    let cluster = shared.core.snapshot();
-    let last = shared.statistics.last_time.load(Ordering::Relaxed);
-    let last_backfill = (last > 0).then_some(last);
+    let shared = Arc::clone(shared);
     let caller = caller.clone();
     tokio::task::spawn_blocking(move || {
+        let cluster = shared.core.snapshot();
+        let last = shared.statistics.last_time.load(Ordering::Relaxed);
         let time = now();
-        let ids: BTreeSet<JobId> = request.job_ids.iter().map(|id| JobId(*id)).collect();
-        let mut chunk = JobsChunk {
+        let empty = || JobsChunk {
             jobs: Vec::new(),
             time: time.0,
-            last_backfill,
+            last_backfill: (last > 0).then_some(last),
         };
-        let mut sent = false;
+        let ids: BTreeSet<JobId> = request.job_ids.iter().map(|id| JobId(*id)).collect();
         let candidates: Box<dyn Iterator<Item = &Arc<Job>>> = if ids.is_empty() {
             Box::new(cluster.jobs.values())
         } else {
@@ -137,25 +136,21 @@ pub(super) fn list_jobs(
             members.dedup();
             Box::new(members.into_iter().filter_map(|id| cluster.jobs.get(&id)))
         };
-        for job in candidates.filter(|job| wanted(&cluster, job, &request, &ids, &caller)) {
-            chunk.jobs.push(view::job_info(&cluster, job, time).into());
-            if chunk.jobs.len() >= CHUNK {
-                let full = std::mem::replace(
-                    &mut chunk,
-                    JobsChunk {
-                        jobs: Vec::new(),
-                        time: time.0,
-                        last_backfill,
-                    },
-                );
-                sent = true;
-                if sender.blocking_send(Ok(full)).is_err() {
-                    return;
-                }
-            }
+        let chosen: Vec<&Arc<Job>> = candidates
+            .filter(|job| wanted(&cluster, job, &request, &ids, &caller))
+            .collect();
+        if chosen.is_empty() {
+            let _ = sender.blocking_send(Ok(empty()));
+            return;
         }
-        if !chunk.jobs.is_empty() || !sent {
-            let _ = sender.blocking_send(Ok(chunk));
+        for part in chosen.chunks(CHUNK) {
+            let mut chunk = empty();
+            chunk.jobs = shared
+                .encoded_jobs
+                .encode(&cluster, part, request.brief, time);
+            if sender.blocking_send(Ok(chunk)).is_err() {
+                return;
+            }
         }
     });
     Box::pin(ReceiverStream::new(receiver))
