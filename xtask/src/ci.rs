@@ -1,11 +1,13 @@
 //! `cargo xtask ci`: what continuous integration runs, which is what a developer runs. `.ci/run` calls it.
 //!
+//! Clients from PyPI are tried when SLUICE_CLIENT_TESTS asks for it (see `clients.rs`).
+//!
 //! Every step runs even when an earlier one failed, so that one run shows all that is wrong.
 
 use anyhow::{Result, bail};
 
 use crate::cargo::{cargo, must_succeed};
-use crate::{WrongCall, test};
+use crate::{WrongCall, clients, test};
 
 /// Formatting, clippy with warnings as errors, all tests.
 pub fn run(args: &[String]) -> Result<()> {
@@ -16,6 +18,7 @@ pub fn run(args: &[String]) -> Result<()> {
         ("formatting", formatting as fn() -> Result<()>),
         ("clippy", clippy),
         ("tests", tests),
+        ("clients", clients::run_if_requested),
     ];
     let mut failed = Vec::new();
     for (name, step) in steps {

@@ -2,14 +2,16 @@
 //!
 //! `bin/` has the commands (links to one binary in `libexec/sluice/`) and `sluice`; `sbin/` the daemons, with the names
 //! slurmctld, slurmd and slurmstepd as links; `etc/` is where slurm.conf goes; `share/` has the sample configuration, the
-//! systemd units, licence and change log. Links are relative, so the tree can be moved. What is there already is
+//! systemd units, licence and change log, and `share/man/man1`, `share/bash-completion`, `share/zsh` and `share/fish` what the
+//! commands' flag tables say about each. Links are relative, so the tree can be moved. What is there already is
 //! replaced, file by file, and nothing else below the prefix is touched; an existing `etc/slurm.conf` is never written.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use sluice_testkit::{BinDir, COMMANDS};
 
 use crate::WrongCall;
@@ -48,6 +50,7 @@ pub fn run(args: &[String]) -> Result<()> {
     let prefix = prefix.ok_or_else(|| WrongCall("install needs --prefix DIR".to_owned()))?;
     let bin = build_programs(&profile)?;
     lay_out(&bin, &root(), &prefix)?;
+    write_manuals(&prefix)?;
     println!(
         "Installed below {}. Next: write {} (a sample is in {}), then start {} on the head node and {} on each compute node.",
         prefix.display(),
@@ -105,6 +108,24 @@ fn lay_out(bin: &BinDir, source: &Path, prefix: &Path) -> Result<()> {
             text.replace("/usr/sbin/", &sbin),
         )?;
     }
+    Ok(())
+}
+
+/// Manual pages and completions: the command-line program writes them, out of the tables it parses with.
+fn write_manuals(prefix: &Path) -> Result<()> {
+    let program = prefix.join("libexec/sluice/sluice-cli");
+    let share = prefix.join("share");
+    let status = Command::new(&program)
+        .arg("write-manuals")
+        .arg(&share)
+        .status()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    ensure!(
+        status.success(),
+        "{} could not write the manual pages below {}",
+        program.display(),
+        share.display()
+    );
     Ok(())
 }
 

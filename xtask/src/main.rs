@@ -6,8 +6,10 @@
 mod bench;
 mod cargo;
 mod ci;
+mod clients;
 mod install;
 mod quickstart;
+mod sim;
 mod test;
 mod tidy;
 
@@ -21,7 +23,11 @@ cargo xtask <command>
   quickstart [--exit | --keep] [--dir DIR]   start a private cluster here, run sample jobs on it, open a shell
   test [ARG…]            run all tests; arguments go to the test runner
   e2e [ARG…]             run only the tests that start a whole cluster
+  e2e clients [--quick | NAME…]
+                         run workflows of Python tools that drive Slurm, unmodified, on a private cluster
   ci                     what continuous integration runs: formatting, clippy, tests
+  sim [--seed N] [--seeds COUNT] [--secs BOX]
+                         simulate clusters with faults, from seed N on; one seed alone is run again
   tidy                   check the rules of the source tree
   bench [NAME…] [--jobs N] [--profile P]     measure a private cluster and print a table
   install --prefix DIR [--profile P]         lay out bin/, sbin/, etc/, share/ below DIR
@@ -38,6 +44,7 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "e2e" => test::run_end_to_end(rest),
         "ci" => ci::run(rest),
+        "sim" => sim::run(rest),
         "tidy" => tidy::run(rest),
         "bench" => bench::run(rest),
         "install" => install::run(rest),

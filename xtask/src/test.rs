@@ -12,6 +12,7 @@ use nix::unistd::Uid;
 use sluice_testkit::{postgres_advice, postgres_bin_dir};
 
 use crate::cargo::{build_programs, cargo, must_succeed};
+use crate::clients;
 
 /// Runs all tests; `args` go to the test runner.
 pub fn run(args: &[String]) -> Result<()> {
@@ -27,8 +28,14 @@ pub fn run(args: &[String]) -> Result<()> {
     tests.and(docs.context("the documentation's examples do not pass"))
 }
 
-/// Runs only the tests that start a whole cluster.
+/// Runs only the tests that start a whole cluster, or the workflows of clients.
 pub fn run_end_to_end(args: &[String]) -> Result<()> {
+    if let Some(("clients", names)) = args
+        .split_first()
+        .map(|(first, rest)| (first.as_str(), rest))
+    {
+        return clients::run(names);
+    }
     ensure_postgres()?;
     build_programs("dev")?;
     must_succeed(runner(&["--package", "sluice-testkit", "--test", "*"]).args(args))

@@ -143,6 +143,12 @@ async fn open_sqlite(target: &str, path: &Path) -> Result<Pool> {
     let pool = SqlitePoolOptions::new()
         .max_connections(SQLITE_CONNECTIONS_MAX)
         .acquire_timeout(ACQUIRE_TIMEOUT + SQLITE_BUSY_TIMEOUT)
+        // On a full disk SQLite ends a transaction by itself; sqlx's own rollback then fails, and the connection counts as being
+        // inside a transaction for ever. Such a connection is closed.
+        .before_acquire(|connection, _| {
+            let is_usable = !connection.is_in_transaction();
+            Box::pin(async move { Ok(is_usable) })
+        })
         .connect_with(options)
         .await
         .map_err(|error| AccountingError::from_driver(target, "opening the file", &error))?;

@@ -12,12 +12,12 @@ use anyhow::{Context, anyhow, bail};
 use sluice_config::{BundleFile, ClusterConfig, ConfigBundle, Loaded, expand_node_path, find_conf};
 use sluice_proto::v1::GetConfigBundleRequest;
 use sluice_proto::v1::admin_client::AdminClient;
+use sluice_tls::Pin;
 use tracing::{info, warn};
 
-use crate::connection::{bearer, open_channel};
+use crate::connection::{bearer, credentials, open_channel};
 use crate::node::{ConfigSource, NodeChoice, find_node};
 use crate::options::Options;
-use crate::sys::token::ClusterKey;
 
 /// Port of a `--conf-server` without one.
 const DEFAULT_PORT: u16 = 6817;
@@ -129,14 +129,11 @@ async fn fetch(
         .name
         .clone()
         .unwrap_or_else(crate::sys::hardware::short_hostname);
-    let token = tokio::task::spawn_blocking(move || -> anyhow::Result<String> {
-        Ok(ClusterKey::load(&[key_file])?.agent_token(&name)?)
-    })
-    .await??;
+    let (token, pin) = credentials(vec![key_file], name).await?;
     let mut last = anyhow!("no --conf-server given");
     for server in servers {
         let (host, port) = split_server(server);
-        match fetch_from(&host, port, &token, known_version).await {
+        match fetch_from(&host, port, &token, pin, known_version).await {
             Ok(bundle) => return Ok(bundle),
             Err(error) => last = error.context(format!("{host}:{port}")),
         }
@@ -158,9 +155,10 @@ async fn fetch_from(
     host: &str,
     port: u16,
     token: &str,
+    pin: Pin,
     known_version: u64,
 ) -> anyhow::Result<Option<ConfigBundle>> {
-    let channel = open_channel(host, port).await?;
+    let channel = open_channel(host, port, pin).await?;
     let mut client =
         AdminClient::new(channel).max_decoding_message_size(sluice_frames::MAX_FRAME_BYTES);
     let request = bearer(GetConfigBundleRequest { known_version }, token)?;

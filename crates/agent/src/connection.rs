@@ -12,6 +12,7 @@ use anyhow::Context;
 use sluice_model::launch::AgentOrder;
 use sluice_proto::v1::AgentMessage;
 use sluice_proto::v1::agents_client::AgentsClient;
+use sluice_tls::{DialError, Pin, Trust};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint};
@@ -53,23 +54,25 @@ pub enum LinkEvent {
     },
 }
 
-/// Opens a channel to a controller.
+/// Opens a channel to the controller that has the pinned key.
 ///
 /// # Errors
-/// When nobody answers there.
-pub async fn open_channel(host: &str, port: u16) -> anyhow::Result<Channel> {
-    let host = if host.contains(':') && !host.starts_with('[') {
-        format!("[{host}]")
-    } else {
-        host.to_owned()
-    };
-    let endpoint = Endpoint::from_shared(format!("http://{host}:{port}"))?
+/// When nobody answers there, or somebody else.
+pub async fn open_channel(host: &str, port: u16, pin: Pin) -> anyhow::Result<Channel> {
+    // The URI is only the requests' form: the connector knows whom to dial, and TLS is its business.
+    let endpoint = Endpoint::from_static("http://ctld")
         .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
         .http2_keep_alive_interval(KEEP_ALIVE.0)
         .keep_alive_timeout(KEEP_ALIVE.1)
         .keep_alive_while_idle(true);
-    Ok(endpoint.connect().await?)
+    let connector = sluice_tls::connector(host, port, Trust::Pinned(pin));
+    endpoint
+        .connect_with_connector(connector)
+        .await
+        .map_err(|error| match DialError::behind(&error) {
+            Some(reason) if reason.is_final() => anyhow::anyhow!("{reason}"),
+            _ => error.into(),
+        })
 }
 
 /// A request with a token.
@@ -134,8 +137,8 @@ async fn one_link(
     epoch: u64,
     events: &mpsc::UnboundedSender<LinkEvent>,
 ) -> anyhow::Result<()> {
-    let token = agent_token(node.key_files.clone(), node.node.name.clone()).await?;
-    let channel = open_channel(host, port).await?;
+    let (token, pin) = credentials(node.key_files.clone(), node.node.name.clone()).await?;
+    let channel = open_channel(host, port, pin).await?;
     let mut client = AgentsClient::new(channel)
         .max_decoding_message_size(sluice_frames::MAX_FRAME_BYTES)
         .max_encoding_message_size(sluice_frames::MAX_FRAME_BYTES);
@@ -160,7 +163,14 @@ async fn one_link(
     Ok(())
 }
 
-async fn agent_token(key_files: Vec<PathBuf>, node: String) -> anyhow::Result<String> {
-    tokio::task::spawn_blocking(move || Ok(ClusterKey::load(&key_files)?.agent_token(&node)?))
-        .await?
+/// A token for the node's agent, and the controller's pin.
+///
+/// # Errors
+/// When there is no usable key.
+pub async fn credentials(key_files: Vec<PathBuf>, node: String) -> anyhow::Result<(String, Pin)> {
+    tokio::task::spawn_blocking(move || {
+        let key = ClusterKey::load(&key_files)?;
+        Ok((key.agent_token(&node)?, key.server_pin()))
+    })
+    .await?
 }

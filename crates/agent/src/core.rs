@@ -25,7 +25,7 @@ use sluice_stepd::control::ControlRequest;
 
 pub use effect::Effect;
 pub use job::{Ending, Job, Phase, StepPhase};
-pub use recovery::{FoundStep, JobRecord, RecordedPhase, RecoveredStep};
+pub use recovery::{FoundStep, JobRecord, RecordedEnding, RecordedPhase, RecoveredStep};
 
 /// Signal in the status of a step that was never started because its job ended first.
 const SIGTERM: i32 = 15;
@@ -116,7 +116,8 @@ impl AgentCore {
         } else {
             Phase::Ready
         };
-        effects.insert(0, Effect::StoreJob(id));
+        // The report first: an agent that dies in between runs the script again and reports it again, instead of never.
+        effects.push(Effect::StoreJob(id));
         if let Some(ending) = ending {
             effects.extend(
                 queued
@@ -206,12 +207,13 @@ impl AgentCore {
         }
         if !silent {
             job.phase = Phase::Done;
-            effects.push(Effect::StoreJob(id));
+            // In this order: killed in between, the agent runs the Epilog again rather than never reporting it.
             effects.push(Effect::Report(AgentReport::EpilogDone {
                 job_id: id,
                 attempt,
                 error,
             }));
+            effects.push(Effect::StoreJob(id));
         }
         if silent || next.is_some() {
             self.jobs.remove(&id);

@@ -212,17 +212,12 @@ pub fn job_record(cluster: &Cluster, job: &Job) -> JobRecord {
             .map(|n| (p, n))
     });
     let has_run = !job.state.is_pending();
-    let allocation = job.allocation.as_ref().filter(|_| has_run);
+    // A requeued job that ends before it runs again has its own record, that of the run it waited for; its `run_attempt` and
+    // what it held are still the former run's.
+    let ran = has_run && job.run_attempt == job.restarts;
+    let allocation = job.allocation.as_ref().filter(|_| ran);
     let array = job.array.as_ref();
-    let mut record = JobRecord::new(
-        job.id,
-        if job.state.is_pending() {
-            job.restarts
-        } else {
-            job.run_attempt
-        },
-        job.submit_time,
-    );
+    let mut record = JobRecord::new(job.id, job.restarts, job.submit_time);
     record.cluster.clone_from(&cluster.config.cluster_name);
     record.array_job_id = array.map(|a| a.array_job_id);
     record.array_task_id = array.and_then(|a| a.task_id);

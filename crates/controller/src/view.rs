@@ -197,7 +197,7 @@ fn shown_request(job: &Job, normal: Option<&select::ResourceRequest>) -> JobDesc
 }
 
 /// The reason shown: of a hold or an end from the record, else what the last pass found.
-fn shown_reason(cluster: &Cluster, job: &Job, now: UnixSeconds) -> (Reason, Option<String>) {
+pub(crate) fn shown_reason(cluster: &Cluster, job: &Job, now: UnixSeconds) -> (Reason, Option<String>) {
     if !job.state.is_pending() {
         return (job.reason, job.reason_text.clone());
     }
@@ -458,6 +458,7 @@ pub fn partition_info(cluster: &Cluster, partition: &Partition) -> PartitionInfo
         tres.add_to(TresKind::Node, 1);
         cpus += node.config.cpus;
     }
+    add_tracked_licenses(cluster, &mut tres);
     let memory = &cluster.config.scheduling.memory;
     PartitionInfo {
         name: config.name.clone(),
@@ -505,6 +506,16 @@ pub fn partition_info(cluster: &Cluster, partition: &Partition) -> PartitionInfo
         max_mem_per_node: some(config.max_mem_per_node, memory.max_mem_per_node),
         tres,
         tres_billing_weights: partition_words::billing_weights(config),
+    }
+}
+
+/// Licences belong to every partition, as far as accounting tracks them.
+fn add_tracked_licenses(cluster: &Cluster, tres: &mut Tres) {
+    for license in &cluster.config.licenses {
+        let kind = TresKind::License(license.name.clone());
+        if cluster.config.accounting.tres.contains(&kind) {
+            tres.set(kind, u64::from(license.count));
+        }
     }
 }
 

@@ -259,9 +259,16 @@ async fn serve(
         log: Some(log),
         shutdown: shutdown.clone(),
     });
+    let server_key = key.server_key().clone();
     let authenticator = Arc::new(Authenticator::new(key, users));
     let unix = open_unix(&config, state_dir);
-    let tcp = listen::bind_tcp(tcp_address(&config)?).await?;
+    let tcp = listen::bind_tcp(tcp_address(&config)?, server_key.acceptor()?).await?;
+    if let Err(error) = server_key.pin().publish(state_dir) {
+        tracing::warn!(
+            "{} cannot be written, remote commands do not find the fingerprint there: {error}",
+            state_dir.join(sluice_tls::PIN_FILE).display()
+        );
+    }
     tracing::info!(
         address = %tcp.local_addr(),
         socket = %unix.as_ref().map(|u| u.path().display().to_string()).unwrap_or_default(),

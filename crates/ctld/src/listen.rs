@@ -1,8 +1,9 @@
 //! Serving: one gRPC router on the Unix socket and on TCP, with the caller's identity put into every request.
 //!
 //! A Unix socket's caller is known by its peer credentials; a TCP caller must bring a bearer token with each request, and a
-//! request without one is answered `UNAUTHENTICATED` before any service sees it. Peers that fall silent are dropped: before the
-//! first byte after [`ServeOptions::first_byte_deadline`], later by HTTP/2 pings.
+//! request without one is answered `UNAUTHENTICATED` before any service sees it. TCP is TLS only: a peer that speaks anything
+//! else is dropped without an answer. Peers that fall silent are dropped too: before the first byte (and before the end of the
+//! TLS handshake) after [`ServeOptions::first_byte_deadline`], later by HTTP/2 pings.
 //!
 //! No request is understood here, and no decision about jobs is made.
 
@@ -40,7 +41,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
 /// How peers are treated. The defaults are for a cluster's own network.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// A connection that sends nothing for so long after it was made is dropped.
+    /// A connection that sends nothing for so long after it was made, or on TCP has not done its TLS handshake by then, is
+    /// dropped.
     pub first_byte_deadline: Duration,
     /// A connection without traffic is pinged after so long …
     pub keepalive_interval: Duration,

@@ -240,6 +240,9 @@ mod tests {
             "{\"t\":[{\"type\":\"cpu\",\"name\":\"\",\"id\":1,\"count\":2},{\"type\":\"mem\",\"name\":\"\",\"id\":2,\"count\":100},\
              {\"type\":\"gres\",\"name\":\"gpu\",\"id\":1001,\"count\":1}]}\n"
         );
-        assert_eq!(written(|sink| ids.write_list(sink, "t", "")), "{\"t\":[]}\n");
+        assert_eq!(
+            written(|sink| ids.write_list(sink, "t", "")),
+            "{\"t\":[]}\n"
+        );
     }
 }

@@ -375,13 +375,13 @@ impl fmt::Display for ArraySpec {
     }
 }
 
-/// The unstarted rest of an array as squeue shows it after `<job id>_`: `[4-9%2]`.
+/// The unstarted rest of an array as squeue shows it between `<job id>_[` and `]`: `4-9%2`.
 #[must_use]
 pub fn pending_display(tasks: &IndexSet, throttle: u32) -> String {
     if throttle > 0 {
-        format!("[{tasks}%{throttle}]")
+        format!("{tasks}%{throttle}")
     } else {
-        format!("[{tasks}]")
+        tasks.to_string()
     }
 }
 
@@ -411,8 +411,8 @@ mod tests {
         for (text, shown) in rows {
             assert_eq!(set(text).to_string(), shown, "{text}");
         }
-        assert_eq!(pending_display(&set("4-9"), 2), "[4-9%2]");
-        assert_eq!(pending_display(&set("4-9"), 0), "[4-9]");
+        assert_eq!(pending_display(&set("4-9"), 2), "4-9%2");
+        assert_eq!(pending_display(&set("4-9"), 0), "4-9");
     }
 
     /// Expressions sbatch refuses.

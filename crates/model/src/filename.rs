@@ -107,6 +107,8 @@ fn symbol(letter: char, width: usize, context: &FilenameContext) -> Option<Strin
         'A' => number(context.array_job_id.unwrap_or(context.job_id)),
         'a' => number(context.array_task_id.unwrap_or(NO_ARRAY_TASK)),
         'b' => number(context.array_task_id.unwrap_or(NO_ARRAY_TASK) % 10),
+        // A batch script's own files have the job id alone: so slurmpy and dask-jobqueue name their logs.
+        'J' if context.step_id == "batch" => number(context.job_id),
         'J' => format!("{}.{}", number(context.job_id), context.step_id),
         'j' => number(context.job_id),
         'N' => context
@@ -215,6 +217,17 @@ mod tests {
         for (pattern, name) in rows {
             assert_eq!(expand_pattern(pattern, &context()), name, "{pattern}");
         }
+    }
+
+    /// Without this, `-o %J.out` of a batch script would get a name that nobody looks for.
+    #[test]
+    fn a_batch_script_has_no_step_in_its_name() {
+        let batch = FilenameContext {
+            step_id: "batch".to_string(),
+            ..context()
+        };
+        assert_eq!(expand_pattern("%J.%s.out", &batch), "128.batch.out");
+        assert_eq!(expand_pattern("%5J", &batch), "00128");
     }
 
     /// Outside an array `%A` is the job id and `%a` is Slurm's "no value".

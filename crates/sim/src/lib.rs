@@ -42,18 +42,21 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Runs one seed.
+/// Lines of a failed run that are shown.
+pub const TRACE_LINES: usize = 200;
+
+/// Runs one seed; of a failed run the last `trace_lines` lines are kept.
 ///
 /// # Errors
 /// What did not hold, with the end of the run's trace.
-pub fn run(seed: u64) -> Result<Summary, Box<Failure>> {
-    let once = |traced| -> Result<Summary, (Violation, Vec<String>)> {
-        let mut world = World::new(seed, traced).map_err(|violation| (violation, Vec::new()))?;
+pub fn run(seed: u64, trace_lines: usize) -> Result<Summary, Box<Failure>> {
+    let once = |lines| -> Result<Summary, (Violation, Vec<String>)> {
+        let mut world = World::new(seed, lines).map_err(|violation| (violation, Vec::new()))?;
         world.run().map_err(|violation| (violation, world.trace.take().unwrap_or_default().into_iter().collect()))
     };
-    match once(false) {
+    match once(0) {
         Ok(summary) => Ok(summary),
-        Err(_) => match once(true) {
+        Err(_) => match once(trace_lines.max(1)) {
             Ok(_) => {
                 let text = "the run with a trace went another way".to_owned();
                 let violation = Violation::new("a seed gives one run", text);

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: sluice-sim [--seed N] [--seeds COUNT] [--secs BOX] [--keep-going]";
+const USAGE: &str = "usage: sluice-sim [--seed N] [--seeds COUNT] [--secs BOX] [--trace LINES] [--keep-going]";
 
 /// What was asked for.
 struct Call {
@@ -13,10 +13,11 @@ struct Call {
     count: u64,
     time: Option<Duration>,
     keep_going: bool,
+    trace: usize,
 }
 
 fn parse(mut args: impl Iterator<Item = String>) -> Option<Call> {
-    let mut call = Call { first: 0, count: u64::MAX, time: None, keep_going: false };
+    let mut call = Call { first: 0, count: u64::MAX, time: None, keep_going: false, trace: sluice_sim::TRACE_LINES };
     let mut given = (false, false);
     while let Some(arg) = args.next() {
         if arg == "--keep-going" {
@@ -27,6 +28,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Option<Call> {
         match arg.as_str() {
             "--seed" => (call.first, given.0) = (value, true),
             "--seeds" => (call.count, given.1) = (value, true),
+            "--trace" => call.trace = usize::try_from(value).unwrap_or(usize::MAX),
             "--secs" => call.time = Some(Duration::from_secs(value)),
             _ => return None,
         }
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
     while runs < call.count && call.time.is_none_or(|time| begin.elapsed() < time) {
         let seed = call.first.wrapping_add(runs);
         runs += 1;
-        match sluice_sim::run(seed) {
+        match sluice_sim::run(seed, call.trace) {
             Ok(summary) => {
                 steps += summary.steps;
                 jobs += summary.acknowledged;

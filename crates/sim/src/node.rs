@@ -65,6 +65,7 @@ pub struct Process {
     running_since: Option<u64>,
     status: WaitStatus,
     kill_at: Option<u64>,
+    began: UnixSeconds,
 }
 
 /// The agent's process.
@@ -122,6 +123,11 @@ impl SimNode {
     pub fn is_idle(&self) -> bool {
         let agent_idle = self.agent.as_ref().is_some_and(|agent| agent.link.is_some() && agent.core.job_count() == 0);
         agent_idle && self.processes.is_empty() && self.spool.outbox.is_empty() && self.spool.jobs.is_empty()
+    }
+
+    /// Steps with processes here: whether they are stopped, and since when they run.
+    pub fn running_steps(&self) -> impl Iterator<Item = (LiveStep, bool, UnixSeconds)> {
+        self.processes.values().map(|process| (process.step, process.running_since.is_none(), process.began))
     }
 
     /// The agent is up.
@@ -395,7 +401,14 @@ impl World {
             self.note(|| format!("{name} ← {}", brief(&order)));
         }
         if let Some(agent) = self.nodes[node].agent.as_mut().filter(|agent| agent.link == Some(link)) {
+            let end = match &order {
+                AgentOrder::TerminateJob { job_id, attempt, .. } => Some((*job_id, *attempt)),
+                _ => None,
+            };
             let effects = agent.core.on_order(order, now);
+            if let Some((job, attempt)) = end.filter(|_| !effects.is_empty()) {
+                self.invariants.runs.told_to_end(&name, job, attempt);
+            }
             self.carry_out(node, effects);
         }
         Ok(())
@@ -405,6 +418,12 @@ impl World {
         let mut queue = VecDeque::from(effects);
         while let Some(effect) = queue.pop_front() {
             let Some(life) = self.life_of(node) else { return };
+            if !self.calm && self.chance.likely(self.options.agent_dies_midway) {
+                self.agent_dies(node, 200);
+                let delay = self.chance.between(50, 5_000);
+                self.after(delay, Happening::AgentStarts { node });
+                return;
+            }
             match effect {
                 Effect::StoreJob(id) => {
                     let here = &mut self.nodes[node];
@@ -421,7 +440,7 @@ impl World {
                 Effect::RunProlog(job) => {
                     if self.options.prolog {
                         let error = self.script_error(self.options.prolog_fails, "Prolog");
-                        let delay = self.chance.between(5, 3_000);
+                        let delay = self.chance.between(5, self.options.script_max_ms);
                         let (job, attempt) = (job.job_id, job.attempt);
                         self.after(delay, Happening::PrologEnds { node, life, job, attempt, error });
                     } else if let Some(agent) = self.nodes[node].agent(life) {
@@ -431,13 +450,17 @@ impl World {
                 Effect::RunEpilog(job) => {
                     if self.options.epilog {
                         let error = self.script_error(self.options.epilog_fails, "Epilog");
-                        let delay = self.chance.between(5, 3_000);
+                        let delay = self.chance.between(5, self.options.script_max_ms);
                         self.after(delay, Happening::EpilogEnds { node, life, job: job.job_id, error });
                     } else if let Some(agent) = self.nodes[node].agent(life) {
                         queue.extend(agent.core.on_epilog_done(job.job_id, None));
                     }
                 }
                 Effect::StartStep(launch) => {
+                    let name = &self.nodes[node].name;
+                    if let Err(violation) = self.invariants.runs.starts(name, launch.job_id, launch.attempt) {
+                        self.found.get_or_insert(violation);
+                    }
                     let delay = self.chance.between(0, 10);
                     self.after(delay, Happening::StepPrepared { node, life, launch });
                 }
@@ -457,7 +480,10 @@ impl World {
                         queue.extend(agent.core.on_acknowledged(&report));
                     }
                 }
-                Effect::RunUnkillableProgram { .. } | Effect::FetchConfiguration(_) | Effect::SetHeartbeat(_) => {}
+                Effect::RunUnkillableProgram { .. }
+                | Effect::ReportUsage { .. }
+                | Effect::FetchConfiguration(_)
+                | Effect::SetHeartbeat(_) => {}
             }
         }
     }
@@ -533,6 +559,7 @@ impl World {
             running_since: None,
             status,
             kill_at: None,
+            began: self.now(),
         }
     }
 

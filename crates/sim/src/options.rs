@@ -46,6 +46,10 @@ pub struct Options {
     pub checkpoint_every: u64,
     /// Mean times between faults; 0 = there are none of that kind.
     pub faults: Faults,
+    /// A Prolog or Epilog takes so long at most.
+    pub script_max_ms: u64,
+    /// Effects of an agent's decision after which it dies.
+    pub agent_dies_midway: u64,
     /// Prologs that fail.
     pub prolog_fails: u64,
     /// Epilogs that fail.
@@ -194,12 +198,14 @@ impl Options {
             commands_every_ms: if c.likely(150) { 0 } else { c.pick(&[1_000, 4_000, 15_000]) },
             commands: some_of(&mut c, &COMMANDS),
             jobs: some_of(&mut c, &JOBS),
-            payload_max_ms: c.pick(&[2_000, 20_000, 90_000]),
+            payload_max_ms: c.pick(&[2_000, 20_000, 90_000, 400_000]),
             network_ms: if slow { (5, 3_000) } else { (1, 20) },
             flush_ms: if c.likely(200) { (5, 800) } else { (1, 10) },
             plan_ms: if c.likely(300) { (10, 2_000) } else { (1, 20) },
             checkpoint_every: c.pick(&[3, 20, 200]),
             faults,
+            script_max_ms: c.pick(&[100, 3_000, 30_000]),
+            agent_dies_midway: if faults.agent == 0 { 0 } else { c.pick(&[0, 3, 20]) },
             prolog_fails: if c.likely(500) { 0 } else { c.pick(&[20, 150]) },
             epilog_fails: if c.likely(500) { 0 } else { c.pick(&[20, 150]) },
             answers_lost: if c.likely(400) { 0 } else { c.pick(&[50, 300]) },

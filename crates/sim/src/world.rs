@@ -17,7 +17,7 @@ use sluice_stepd::control::ControlRequest;
 
 use crate::chance::Chance;
 use crate::controller::Controller;
-use crate::invariants::{Invariants, Violation};
+use crate::invariants::{Invariants, Violation, agreement};
 use crate::network::Network;
 use crate::node::SimNode;
 use crate::options::Options;
@@ -26,11 +26,11 @@ use crate::users::Users;
 /// Second at which each run begins.
 pub const EPOCH_SECS: i64 = 1_000_000;
 
-/// How long draining may take once faults have stopped: the longest queue of payloads that a run can have, one after the other.
-pub const DRAIN_MAX_MS: u64 = 12 * 3_600_000;
+/// How long nothing may move once faults have stopped: longer than any payload, time limit, grace and delay together.
+pub const STANDSTILL_MS: u64 = 1_800_000;
 
-/// Lines kept of a traced run.
-const TRACE_MAX: usize = 400;
+/// How long nodes and controller may disagree once faults have stopped: a reboot, a dial, the longest grace.
+const AGREEMENT_MS: u64 = 180_000;
 
 /// Something that happens at a moment.
 #[derive(Debug)]
@@ -123,10 +123,15 @@ pub struct World {
     pub users: Users,
     /// What must hold.
     pub invariants: Invariants,
+    /// Found in the middle of something; ends the run after the step.
+    pub found: Option<Violation>,
     /// Faults have stopped.
     pub calm: bool,
-    /// Lines of a traced run.
+    progress: (usize, usize),
+    progress_ms: u64,
+    /// The last lines of a traced run.
     pub trace: Option<VecDeque<String>>,
+    trace_max: usize,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     happenings: BTreeMap<u64, Happening>,
     next: u64,
@@ -150,11 +155,11 @@ pub struct Summary {
 }
 
 impl World {
-    /// The world of a seed.
+    /// The world of a seed; the last `trace_max` lines of what happens are kept.
     ///
     /// # Errors
     /// When the configuration that the options make is not valid.
-    pub fn new(seed: u64, traced: bool) -> Result<Self, Violation> {
+    pub fn new(seed: u64, trace_max: usize) -> Result<Self, Violation> {
         let options = Options::of(seed);
         let config = ClusterConfig::parse_slurm_conf(&options.conf)
             .map_err(|error| Violation::new("the configuration is valid", format!("{error:?}")))?
@@ -170,8 +175,12 @@ impl World {
             network: Network::default(),
             users: Users::default(),
             invariants: Invariants::new(initial),
+            found: None,
             calm: false,
-            trace: traced.then(VecDeque::new),
+            progress: (0, 0),
+            progress_ms: 0,
+            trace: (trace_max > 0).then(VecDeque::new),
+            trace_max,
             queue: BinaryHeap::new(),
             happenings: BTreeMap::new(),
             next: 0,
@@ -223,7 +232,7 @@ impl World {
     /// Notes a line if the run is traced.
     pub fn note(&mut self, line: impl FnOnce() -> String) {
         if let Some(trace) = &mut self.trace {
-            if trace.len() == TRACE_MAX {
+            if trace.len() >= self.trace_max {
                 trace.pop_front();
             }
             trace.push_back(format!("{:>9.3} s  {}", self.now_ms as f64 / 1000.0, line()));
@@ -240,7 +249,10 @@ impl World {
             let Some(happening) = self.happenings.remove(&number) else { continue };
             self.steps += 1;
             self.step(happening)?;
-            if self.calm && at > self.options.busy_ms + DRAIN_MAX_MS {
+            if let Some(violation) = self.found.take() {
+                return Err(violation);
+            }
+            if self.calm && self.stands_still() {
                 return Err(self.stuck());
             }
             if self.calm && self.users.are_idle() && self.has_drained() {
@@ -302,7 +314,7 @@ impl World {
             }
             Happening::AdministratorActs => {
                 self.administrator_acts();
-                Ok(())
+                self.check_agreement()
             }
             Happening::Fault(fault) => self.fault(fault),
             Happening::Calm => {
@@ -320,6 +332,25 @@ impl World {
         self.options.prolog_fails = 0;
         self.options.epilog_fails = 0;
         self.options.answers_lost = 0;
+    }
+
+    /// Neither a script was started nor a job ended for long.
+    fn stands_still(&mut self) -> bool {
+        let waiting = self.controller.published().map_or(0, |state| state.pending.len() + state.holding.len());
+        let progress = (self.invariants.runs.count(), waiting);
+        if progress != self.progress || self.progress_ms < self.options.busy_ms {
+            self.progress = progress;
+            self.progress_ms = self.now_ms;
+        }
+        self.now_ms > self.progress_ms + STANDSTILL_MS
+    }
+
+    fn check_agreement(&self) -> Result<(), Violation> {
+        let quiet = self.calm && self.now_ms > self.options.busy_ms + AGREEMENT_MS;
+        match self.controller.published().filter(|_| quiet) {
+            Some(state) => agreement::check(state, &self.nodes, self.now()),
+            None => Ok(()),
+        }
     }
 
     fn has_drained(&self) -> bool {

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail};
 /// The names that users type; each is a link to the one binary `sluice-cli`.
 pub const COMMANDS: &[&str] = &[
     "sbatch", "srun", "salloc", "squeue", "sinfo", "scancel", "scontrol", "sacct", "sacctmgr",
+    "sprio", "sshare", "sreport", "sstat", "sdiag", "sattach", "sbcast", "strigger", "scrontab",
 ];
 
 /// The packages that build the programs of a cluster.

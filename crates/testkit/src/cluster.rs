@@ -357,7 +357,12 @@ impl Cluster {
 
     /// A command of this cluster (`sbatch`, `scontrol`, …) with `PATH` and `SLURM_CONF` set and no other Slurm variable.
     pub fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(self.bin().join(name));
+        self.program(&self.bin().join(name))
+    }
+
+    /// Any program, with the environment of [`Cluster::command`]: a tool that itself calls the commands.
+    pub fn program(&self, path: &Path) -> Command {
+        let mut command = Command::new(path);
         remove_slurm_variables(&mut command);
         command
             .env("PATH", self.path_variable())

@@ -11,6 +11,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sluice-controller", &["sluice-model", "sluice-config"]),
     ("sluice-frames", &["sluice-model"]),
     ("sluice-proto", &["sluice-model"]),
+    ("sluice-tls", &[]),
+    ("sluice-dataparser", &["sluice-model"]),
     ("sluice-accounting", &["sluice-model"]),
     (
         "sluice-ctld",
@@ -20,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sluice-controller",
             "sluice-proto",
             "sluice-accounting",
+            "sluice-tls",
         ],
     ),
     (
@@ -29,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sluice-config",
             "sluice-proto",
             "sluice-frames",
+            "sluice-tls",
             "sluice-stepd",
         ],
     ),
@@ -40,6 +44,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sluice-config",
             "sluice-proto",
             "sluice-frames",
+            "sluice-tls",
+            "sluice-dataparser",
         ],
     ),
     (
@@ -50,6 +56,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sluice-proto",
             "sluice-cli",
             "sluice-testkit",
+        ],
+    ),
+    (
+        "sluice-sim",
+        &[
+            "sluice-model",
+            "sluice-config",
+            "sluice-controller",
+            "sluice-agent",
+            "sluice-stepd",
         ],
     ),
     ("sluice-testkit", &[]),

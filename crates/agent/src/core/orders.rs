@@ -233,7 +233,10 @@ impl AgentCore {
             let launch = job.queued.remove(index);
             // Known as ended, so that a late copy of its launch is not carried out.
             job.steps.insert(step_id, StepPhase::Ended);
-            return vec![Effect::Report(never_started(&launch, None))];
+            return vec![
+                Effect::Report(never_started(&launch, None)),
+                Effect::StoreJob(id),
+            ];
         }
         match job.steps.get(&step_id) {
             Some(StepPhase::Starting | StepPhase::Running { .. }) => {
@@ -268,7 +271,10 @@ impl AgentCore {
         match &mut job.phase {
             Phase::Ready | Phase::PrologFailed => job.begin_ending(id, ending),
             Phase::Prolog { ending: waiting } => {
-                waiting.get_or_insert_with(|| Box::new(ending));
+                // A silent end was for a run that the controller had given up; this one it wants to hear of.
+                if waiting.as_ref().is_none_or(|before| before.silent) {
+                    *waiting = Some(Box::new(ending));
+                }
                 vec![Effect::StoreJob(id)]
             }
             Phase::Ending(current) => {
@@ -290,8 +296,13 @@ impl AgentCore {
                 current.report_attempt = attempt;
                 Vec::new()
             }
-            // The report is in the outbox until it is acknowledged.
-            Phase::Done => Vec::new(),
+            // The report is in the outbox until it is acknowledged, unless the agent was killed just before it got there. The
+            // controller asks, so it has not heard; hearing it twice is harmless.
+            Phase::Done => vec![Effect::Report(AgentReport::EpilogDone {
+                job_id: id,
+                attempt,
+                error: None,
+            })],
         }
     }
 

@@ -21,6 +21,18 @@ pub struct JobRecord {
     /// Steps that wait for the Prolog.
     #[serde(default)]
     pub queued: Vec<StepLaunch>,
+    /// An end that was ordered while the Prolog ran, and waits for it.
+    #[serde(default)]
+    pub ending: Option<RecordedEnding>,
+}
+
+/// An end in the spool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedEnding {
+    /// See [`Ending::silent`].
+    pub silent: bool,
+    /// See [`Ending::report_attempt`].
+    pub report_attempt: u32,
 }
 
 /// A phase in the spool.
@@ -79,6 +91,15 @@ impl AgentCore {
             info: job.info.clone(),
             phase,
             queued: job.queued.clone(),
+            ending: match &job.phase {
+                Phase::Prolog {
+                    ending: Some(ending),
+                } => Some(RecordedEnding {
+                    silent: ending.silent,
+                    report_attempt: ending.report_attempt,
+                }),
+                _ => None,
+            },
         })
     }
 
@@ -100,7 +121,10 @@ impl AgentCore {
         }
         let effects = match record.phase {
             RecordedPhase::Prolog => {
-                job.phase = Phase::Prolog { ending: None };
+                let ending = record
+                    .ending
+                    .map(|ending| Box::new(ended_before(ending, now)));
+                job.phase = Phase::Prolog { ending };
                 job.queued = record.queued;
                 vec![Effect::RunProlog(job.info.clone())]
             }
@@ -113,15 +137,11 @@ impl AgentCore {
                 silent,
                 report_attempt,
             } => {
-                // The step daemons know their own grace; the controller repeats its order with what is left of it.
-                job.phase = Phase::Ending(Ending {
-                    grace: Duration::ZERO,
-                    kill_at: now,
+                let ending = RecordedEnding {
                     silent,
                     report_attempt,
-                    message: String::new(),
-                    unkillable: false,
-                });
+                };
+                job.phase = Phase::Ending(ended_before(ending, now));
                 job.continue_ending(id)
             }
             RecordedPhase::Done => {
@@ -131,5 +151,18 @@ impl AgentCore {
         };
         self.jobs.insert(id, job);
         effects
+    }
+}
+
+/// An end that an earlier life was told of. The step daemons know their own grace; the controller repeats its order with what
+/// is left of it.
+fn ended_before(recorded: RecordedEnding, now: Instant) -> Ending {
+    Ending {
+        grace: Duration::ZERO,
+        kill_at: now,
+        silent: recorded.silent,
+        report_attempt: recorded.report_attempt,
+        message: String::new(),
+        unkillable: false,
     }
 }

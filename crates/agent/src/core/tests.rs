@@ -150,6 +150,7 @@ fn names(effects: &[Effect]) -> Vec<String> {
             Effect::RunProlog(job) => format!("prolog {}.{}", job.job_id, job.attempt),
             Effect::RunEpilog(job) => format!("epilog {}.{}", job.job_id, job.attempt),
             Effect::StartStep(launch) => format!("start {}", launch.step_id),
+            Effect::ReportUsage { .. } => "usage".to_owned(),
             Effect::StepReported(step) => format!("reported {}", step.step_id),
             Effect::Control { step, request } => format!("{} {request:?}", step.step_id),
             Effect::RunUnkillableProgram { job_id, step_id } => {
@@ -226,9 +227,13 @@ fn normal_life_with_repeated_orders() {
     );
     assert_eq!(
         names(&node.core.on_epilog_done(JobId(7), None)),
-        ["store 7", "report epilog 7.0 ok"]
+        ["report epilog 7.0 ok", "store 7"]
     );
-    assert_eq!(node.order(terminate(7, 0, 0)), [""; 0]);
+    assert_eq!(
+        node.order(terminate(7, 0, 0)),
+        ["report epilog 7.0 ok"],
+        "the report may have been lost"
+    );
     assert_eq!(
         node.core.known_jobs(),
         [(JobId(7), 0)],
@@ -259,7 +264,7 @@ fn launches_wait_for_the_prolog() {
     );
     assert_eq!(
         names(&node.core.on_prolog_done(JobId(7), 0, None)),
-        ["store 7", "report prolog 7.0 ok", "start batch"]
+        ["report prolog 7.0 ok", "store 7", "start batch"]
     );
 
     node.order(AgentOrder::StartJob(job(8, 0)));
@@ -356,7 +361,7 @@ fn kill_sequence_and_epilog() {
                 .core
                 .on_epilog_done(JobId(7), Some("Epilog error".to_owned()))
         ),
-        ["store 7", "report epilog 7.0 Epilog error"]
+        ["report epilog 7.0 Epilog error", "store 7"]
     );
 }
 
@@ -452,7 +457,7 @@ fn end_of_an_unknown_job_runs_the_epilog() {
     assert_eq!(node.order(terminate(9, 2, 0)), ["store 9", "epilog 9.2"]);
     assert_eq!(
         names(&node.core.on_epilog_done(JobId(9), None)),
-        ["store 9", "report epilog 9.2 ok"]
+        ["report epilog 9.2 ok", "store 9"]
     );
     assert_eq!(
         node.order(AgentOrder::LaunchStep(launch(10, 0, StepId::Batch))),
@@ -550,7 +555,7 @@ fn restart_in_every_phase() {
     assert_eq!(effects, ["prolog 7.0"]);
     assert_eq!(
         names(&after.core.on_prolog_done(JobId(7), 0, None)),
-        ["store 7", "report prolog 7.0 ok", "start batch"]
+        ["report prolog 7.0 ok", "store 7", "start batch"]
     );
 
     let live = [RecoveredStep {
@@ -583,7 +588,7 @@ fn restart_in_every_phase() {
     assert_eq!(effects, ["store 7", "epilog 7.0"]);
     assert_eq!(
         names(&again.core.on_epilog_done(JobId(7), None)),
-        ["store 7", "report epilog 7.0 ok"]
+        ["report epilog 7.0 ok", "store 7"]
     );
     let (mut again, effects) = recover(&again.core, &reported);
     assert_eq!(effects, [""; 0]);
@@ -593,4 +598,44 @@ fn restart_in_every_phase() {
         error: None,
     };
     assert_eq!(names(&again.core.on_acknowledged(&report)), ["forget 7"]);
+}
+
+/// Found by simulation: an end ordered during the Prolog was forgotten by a restart, and the script was started after all.
+#[test]
+fn an_end_during_the_prolog_survives_a_restart() {
+    let mut before = Node::new();
+    before.order(AgentOrder::StartJob(job(7, 0)));
+    before.order(AgentOrder::LaunchStep(launch(7, 0, StepId::Batch)));
+    assert_eq!(before.order(terminate(7, 0, 5)), ["store 7"]);
+    let record = before.core.record(JobId(7)).expect("record");
+    let mut after = Node::new();
+    assert_eq!(
+        names(&after.core.recover(record, &[], after.now)),
+        ["prolog 7.0"]
+    );
+    let effects = names(&after.core.on_prolog_done(JobId(7), 0, None));
+    assert!(!effects.contains(&"start batch".to_owned()), "{effects:?}");
+    assert_eq!(effects.last().map(String::as_str), Some("epilog 7.0"));
+}
+
+/// A run that took the place of a silently ended one is ended by the controller: its end is reported although the Prolog of the
+/// former run still had a silent end waiting.
+#[test]
+fn an_ordered_end_replaces_a_silent_one() {
+    let mut node = Node::new();
+    node.order(AgentOrder::StartJob(job(7, 0)));
+    assert_eq!(node.order(AgentOrder::StartJob(job(7, 1))), ["store 7"]);
+    assert_eq!(node.order(terminate(7, 1, 5)), ["store 7"]);
+    node.core.on_prolog_done(JobId(7), 0, None);
+    let effects = names(&node.core.on_epilog_done(JobId(7), None));
+    assert_eq!(effects, ["report epilog 7.1 ok", "store 7"]);
+}
+
+/// An agent that died between storing that the Prolog had ended and reporting it would never report it.
+#[test]
+fn an_end_of_the_prolog_is_reported_before_it_is_stored() {
+    let mut node = Node::new();
+    node.order(AgentOrder::StartJob(job(7, 0)));
+    let effects = names(&node.core.on_prolog_done(JobId(7), 0, None));
+    assert_eq!(effects, ["report prolog 7.0 ok", "store 7"]);
 }

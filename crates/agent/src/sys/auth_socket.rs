@@ -1,4 +1,5 @@
-//! `<spool>/auth.sock`: a local user connects and reads one line, a token in that user's name.
+//! `<spool>/auth.sock`: a local user connects and reads two lines, a token in that user's name and the fingerprint of the
+//! controller's key.
 //!
 //! The kernel says who the peer is; nothing that the peer sends is read. So commands on a compute node need no key.
 
@@ -63,12 +64,17 @@ fn bind(spool: &Path) -> std::io::Result<UnixListener> {
 
 async fn answer(mut stream: UnixStream, key_files: Vec<PathBuf>) -> anyhow::Result<()> {
     let uid = stream.peer_cred()?.uid();
-    let token = tokio::task::spawn_blocking(move || -> anyhow::Result<String> {
+    let answer = tokio::task::spawn_blocking(move || -> anyhow::Result<String> {
         let name = user_name(uid).ok_or_else(|| anyhow::anyhow!("uid {uid} has no name"))?;
-        Ok(ClusterKey::load(&key_files)?.user_token(&name, uid)?)
+        let key = ClusterKey::load(&key_files)?;
+        Ok(format!(
+            "{}\n{}\n",
+            key.user_token(&name, uid)?,
+            key.server_pin()
+        ))
     })
     .await??;
-    stream.write_all(format!("{token}\n").as_bytes()).await?;
+    stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Tokens: how the agent proves to the controller which node it is, and what local users get to prove who they are.
+//! Tokens: how the agent proves to the controller which node it is, and what local users get to prove who they are; and the
+//! pin by which both know the controller.
 //!
 //! HS256 JSON web tokens signed with the cluster's key. A key file that others can read is refused, because whoever has
 //! the key can be anybody. Times are seconds since 1970.
@@ -10,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::Serialize;
+use sluice_tls::{Pin, ServerKey};
 
 /// How long an agent's token is good; it needs one for every connection only.
 pub const AGENT_LIFESPAN_SECS: u64 = 3600;
@@ -44,10 +46,16 @@ pub enum TokenError {
     /// Signing failed.
     #[error("cannot sign a token")]
     Sign(#[from] jsonwebtoken::errors::Error),
+    /// The controller's key cannot be derived.
+    #[error(transparent)]
+    Derive(#[from] sluice_tls::KeyError),
 }
 
 /// The cluster's key.
-pub struct ClusterKey(EncodingKey);
+pub struct ClusterKey {
+    signing: EncodingKey,
+    server_pin: Pin,
+}
 
 #[derive(Serialize)]
 struct Claims<'a> {
@@ -69,7 +77,10 @@ impl ClusterKey {
             match fs::read(path) {
                 Ok(bytes) => {
                     check_mode(path)?;
-                    return Ok(Self(EncodingKey::from_secret(&bytes)?));
+                    return Ok(Self {
+                        signing: EncodingKey::from_secret(&bytes)?,
+                        server_pin: ServerKey::derive(&bytes)?.pin(),
+                    });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(source) => {
@@ -81,6 +92,12 @@ impl ClusterKey {
             }
         }
         Err(TokenError::NoKey(candidates.to_vec()))
+    }
+
+    /// What the controller's public key must be.
+    #[must_use]
+    pub fn server_pin(&self) -> Pin {
+        self.server_pin
     }
 
     /// A token for this node's agent.
@@ -121,7 +138,7 @@ impl ClusterKey {
         Ok(jsonwebtoken::encode(
             &Header::new(Algorithm::HS256),
             &claims,
-            &self.0,
+            &self.signing,
         )?)
     }
 }
@@ -173,10 +190,10 @@ mod tests {
             Err(TokenError::Exposed { mode: 0o644, .. })
         ));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("mode");
-        let token = ClusterKey::load(&candidates)
-            .expect("key")
-            .agent_token("n1")
-            .expect("token");
+        let key = ClusterKey::load(&candidates).expect("key");
+        let token = key.agent_token("n1").expect("token");
         assert_eq!(token.split('.').count(), 3);
+        let server = ServerKey::derive(&[7; 32]).expect("key");
+        assert_eq!(key.server_pin(), server.pin());
     }
 }

@@ -173,11 +173,17 @@ impl Controller {
             .add_service(AgentsServer::new(service))
             .add_service(AdminServer::new(Bundle(conf(port))));
         tokio::spawn(async move {
-            // Without this every answer waits for the peer's delayed acknowledgement, 40 ms.
-            let incoming = TcpListenerStream::new(listener).map(|stream| {
-                let stream = stream?;
-                stream.set_nodelay(true)?;
-                std::io::Result::Ok(stream)
+            let acceptor = sluice_tls::ServerKey::derive(&[9; 32])
+                .and_then(|key| key.acceptor())
+                .expect("certificate");
+            let incoming = TcpListenerStream::new(listener).then(move |stream| {
+                let acceptor = acceptor.clone();
+                async move {
+                    let stream = stream?;
+                    // Without this every answer waits for the peer's delayed acknowledgement, 40 ms.
+                    stream.set_nodelay(true)?;
+                    acceptor.accept(stream).await.map_err(std::io::Error::other)
+                }
             });
             let _ = routes.serve_with_incoming(incoming).await;
         });

@@ -1,24 +1,25 @@
-//! Connections: the Unix socket first, then TCP with a token.
+//! Connections: the Unix socket first, then TCP with TLS and a token; with SLURM_JWT set TCP alone.
 //!
 //! Invariant: an error carries the text that Slurm's commands print for it. Source: the commands' output without a controller.
 
-use std::io::{BufRead as _, BufReader};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sluice_model::error_code::ErrorCode;
 use sluice_proto::v1::accounting_client::AccountingClient;
 use sluice_proto::v1::admin_client::AdminClient;
+use sluice_proto::v1::diagnostics_client::DiagnosticsClient;
 use sluice_proto::v1::scheduler_client::SchedulerClient;
 use sluice_proto::{ConvertError, error_code_of};
+use sluice_tls::{DialError, Trust};
 use thiserror::Error;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
-use super::{Settings, SettingsError, address};
+use super::credentials::Credentials;
+use super::{Settings, SettingsError};
 
 /// How long opening a TCP connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,6 +47,14 @@ pub enum ClientError {
         /// Text, usually Slurm's own for the code; lines before the last one say more.
         text: String,
         /// What to do about it, or what exactly is wrong.
+        hint: Option<String>,
+    },
+    /// What answers is not known to be the controller, and was told nothing.
+    #[error("{text}")]
+    Untrusted {
+        /// What is wrong.
+        text: String,
+        /// What to do about it.
         hint: Option<String>,
     },
     /// The caller is not believed.
@@ -79,11 +88,22 @@ impl ClientError {
         }
     }
 
+    fn untrusted(reason: &DialError) -> Self {
+        let text = reason.to_string();
+        let (text, hint) = match text.split_once("\n\nhint: ") {
+            Some((text, hint)) => (text.to_string(), Some(hint.to_string())),
+            None => (text, None),
+        };
+        ClientError::Untrusted { text, hint }
+    }
+
     /// What to do about it, if the controller said.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {
-            ClientError::Refused { hint, .. } => hint.as_deref(),
+            ClientError::Refused { hint, .. } | ClientError::Untrusted { hint, .. } => {
+                hint.as_deref()
+            }
             _ => None,
         }
     }
@@ -185,19 +205,34 @@ impl Client {
             credential,
         };
         let mut detail = String::from("no socket of the controller is there");
-        for path in settings.socket_candidates() {
+        // Whoever sets a token wants to be who it says, which the local socket would not honour.
+        let own_token = std::env::var("SLURM_JWT").is_ok_and(|token| !token.is_empty());
+        let sockets = if own_token {
+            Vec::new()
+        } else {
+            settings.socket_candidates()
+        };
+        for path in sockets {
             match connect_unix(&path).await {
                 Ok(channel) => return Ok(client(channel, Credential(None))),
                 Err(reason) => detail = format!("{}: {reason}", path.display()),
             }
         }
+        let Credentials { token, trust } =
+            Credentials::find(settings, |name| std::env::var(name).ok())?;
+        let mut untrusted = None;
         for host in &settings.controllers {
-            match connect_tcp(host, settings.port).await {
-                Ok(channel) => return Ok(client(channel, Credential(find_token(settings)))),
-                Err(reason) => detail = format!("{host}:{}: {reason}", settings.port),
+            match connect_tcp(host, settings.port, trust).await {
+                Ok(channel) => return Ok(client(channel, Credential(token))),
+                Err(error) => match DialError::behind(&error).filter(|reason| reason.is_final()) {
+                    Some(reason) => untrusted = Some(ClientError::untrusted(reason)),
+                    None => {
+                        detail = format!("{host}:{}: {}", settings.port, with_causes(&error));
+                    }
+                },
             }
         }
-        Err(ClientError::Contact { detail })
+        Err(untrusted.unwrap_or(ClientError::Contact { detail }))
     }
 
     /// Calls about jobs, steps, nodes and partitions.
@@ -212,6 +247,13 @@ impl Client {
     #[must_use]
     pub fn admin(&self) -> AdminClient<AuthenticatedChannel> {
         AdminClient::with_interceptor(self.channel.clone(), self.credential.clone())
+            .max_decoding_message_size(usize::MAX)
+    }
+
+    /// Calls about the controller's figures and running steps.
+    #[must_use]
+    pub fn diagnostics(&self) -> DiagnosticsClient<AuthenticatedChannel> {
+        DiagnosticsClient::with_interceptor(self.channel.clone(), self.credential.clone())
             .max_decoding_message_size(usize::MAX)
     }
 
@@ -232,39 +274,27 @@ async fn connect_unix(path: &Path) -> Result<Channel, String> {
     endpoint.connect().await.map_err(|error| error.to_string())
 }
 
-async fn connect_tcp(host: &str, port: u16) -> Result<Channel, String> {
-    let host = if host.contains(':') {
-        format!("[{host}]")
-    } else {
-        host.to_string()
-    };
-    Endpoint::from_shared(format!("http://{host}:{port}"))
-        .map_err(|error| error.to_string())?
+async fn connect_tcp(
+    host: &str,
+    port: u16,
+    trust: Trust,
+) -> Result<Channel, tonic::transport::Error> {
+    // The URI is only the requests' form: the connector knows whom to dial, and TLS is its business.
+    Endpoint::from_static("http://ctld")
         .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
-        .connect()
+        .connect_with_connector(sluice_tls::connector(host, port, trust))
         .await
-        .map_err(|error| error.to_string())
 }
 
-/// The token of SLURM_JWT, else one from the agent of this machine.
-fn find_token(settings: &Settings) -> Option<MetadataValue<Ascii>> {
-    let token = std::env::var("SLURM_JWT")
-        .ok()
-        .filter(|token| !token.is_empty())
-        .or_else(|| agent_token(settings))?;
-    format!("Bearer {token}").parse().ok()
-}
-
-fn agent_token(settings: &Settings) -> Option<String> {
-    let host = address::short_hostname();
-    let node = std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| host.clone());
-    let stream = UnixStream::connect(settings.token_socket(&host, &node)).ok()?;
-    stream.set_read_timeout(Some(CONNECT_TIMEOUT)).ok()?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).ok()?;
-    let line = line.trim();
-    (!line.is_empty()).then(|| line.to_string())
+/// An error and what is behind it, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
 }
 
 #[cfg(test)]
@@ -300,5 +330,42 @@ mod tests {
             gone.to_string(),
             "Unable to contact slurm controller (connect failure)"
         );
+    }
+
+    /// A server with another key is told apart from one that is not there, at once, and says what to do.
+    #[tokio::test]
+    async fn another_server_is_not_taken_for_the_controller() {
+        let folder = tempfile::tempdir().expect("folder");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("listen");
+        let port = listener.local_addr().expect("address").port();
+        let conf = folder.path().join("slurm.conf");
+        std::fs::write(
+            &conf,
+            format!(
+                "SlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort={port}\nStateSaveLocation={0}\n\
+                 SlurmctldPidFile={0}/pid\nSlurmdSpoolDir={0}/spool\n",
+                folder.path().display()
+            ),
+        )
+        .expect("write");
+        let key = |byte| sluice_tls::ServerKey::derive(&[byte; 32]).expect("derived");
+        key(1).pin().publish(folder.path()).expect("written");
+        let acceptor = key(2).acceptor().expect("certificate");
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = acceptor.accept(stream).await;
+            }
+        });
+        let settings = Settings::read(&conf).expect("readable");
+        let begin = Instant::now();
+        let error = Client::connect_to(settings, Duration::from_secs(60))
+            .await
+            .expect_err("refused");
+        assert!(begin.elapsed() < Duration::from_secs(30), "not tried again");
+        assert!(matches!(error, ClientError::Untrusted { .. }), "{error:?}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("ctld.pub")));
+        assert!(!error.to_string().contains("hint"), "{error}");
     }
 }

@@ -40,6 +40,8 @@ pub struct Settings {
     pub state_dir: PathBuf,
     /// SlurmdSpoolDir, `%n` and `%h` not replaced.
     pub spool_dir: String,
+    /// `jwt_key=` of AuthAltParameters: the cluster key.
+    pub jwt_key: Option<PathBuf>,
     /// WaitTime: seconds after the first task's end; 0 = no limit.
     pub wait_time_secs: u32,
     /// KillOnBadExit.
@@ -155,6 +157,12 @@ impl Settings {
             spool_dir: last("slurmdspooldir")
                 .unwrap_or("/var/spool/slurmd")
                 .to_string(),
+            jwt_key: last("authaltparameters")
+                .and_then(|list| {
+                    list.split(',')
+                        .find_map(|item| item.trim().strip_prefix("jwt_key="))
+                })
+                .map(PathBuf::from),
             wait_time_secs: last("waittime")
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(0),
@@ -178,6 +186,37 @@ impl Settings {
             .into_iter()
             .chain([self.state_dir.join("ctld.sock")])
             .collect()
+    }
+
+    /// Where the cluster key may be, for those who may read it; the same places as the agents'.
+    #[must_use]
+    pub fn key_candidates(&self) -> Vec<PathBuf> {
+        let Some(folder) = self.folder() else {
+            return Vec::new();
+        };
+        let configured = self
+            .jwt_key
+            .clone()
+            .unwrap_or_else(|| self.state_dir.join("jwt_hs256.key"));
+        [configured]
+            .into_iter()
+            .chain(["slurm.key", "jwt_hs256.key"].map(|name| folder.join(name)))
+            .collect()
+    }
+
+    /// Where the file with the fingerprint of the controller's key may be: beside the configuration, else where ctld wrote it.
+    #[must_use]
+    pub fn pin_candidates(&self, name: &str) -> Vec<PathBuf> {
+        self.folder().map_or_else(Vec::new, |folder| {
+            vec![folder.join(name), self.state_dir.join(name)]
+        })
+    }
+
+    /// Folder of the configuration file, if there is one.
+    fn folder(&self) -> Option<&Path> {
+        self.file
+            .parent()
+            .filter(|_| !self.file.as_os_str().is_empty())
     }
 
     /// Where the agent of `node` on this machine hands out tokens.
@@ -283,6 +322,10 @@ fn read_document(path: &Path, keys: &mut BTreeMap<String, Vec<String>>) -> Resul
         config.paths.state_save_location.clone(),
     );
     set("slurmdspooldir", config.paths.slurmd_spool_dir.clone());
+    set(
+        "authaltparameters",
+        format!("jwt_key={}", config.auth.jwt_key),
+    );
     Ok(())
 }
 

@@ -9,26 +9,42 @@ mod sacctmgr;
 mod sacctmgr_add;
 mod sacctmgr_show;
 mod salloc;
+mod sattach;
 mod sbatch;
+mod sbcast;
 mod scancel;
 mod scontrol;
+mod scontrol_inspect;
 mod scontrol_show;
 mod scontrol_update;
+mod scrontab;
+mod sdiag;
 mod sinfo;
+mod sprio;
 mod squeue;
+mod sreport;
+mod sreport_tables;
 mod srun;
 mod srun_step;
+mod sshare;
+mod sstat;
+mod strigger;
+mod structured;
+mod structured_accounting;
 mod watch;
 
 use std::future::Future;
 use std::path::Path;
 
 use crate::flags::getopt::{Parsed, UsageError, parse};
-use crate::flags::{Command, help};
+use crate::flags::{Command, completion, help, manual};
 use crate::output;
 
 /// First line of `--version`: the Slurm release whose interface this is.
 pub const SLURM_VERSION: &str = "slurm 25.11.0";
+
+/// `sluice-cli write-manuals FOLDER`, for the installation.
+const WRITE_MANUALS: &str = "write-manuals";
 
 /// Runs the program with its whole command line; returns the exit status.
 #[must_use]
@@ -39,6 +55,11 @@ pub fn run(arguments: &[String]) -> i32 {
         .unwrap_or_default();
     if let Some(command) = Command::from_name(&called_as) {
         return run_command(command, &arguments[1..]);
+    }
+    if let [_, verb, folder] = arguments
+        && verb == WRITE_MANUALS
+    {
+        return write_manuals(Path::new(folder));
     }
     match arguments
         .get(1)
@@ -54,6 +75,38 @@ pub fn run(arguments: &[String]) -> i32 {
             1
         }
     }
+}
+
+/// Writes the manual pages and completions of every command below a folder, as `share/` of an installation has them.
+fn write_manuals(share: &Path) -> i32 {
+    let mut files: Vec<(String, String)> = Vec::new();
+    for command in Command::ALL {
+        let name = command.name();
+        files.push((format!("man/man1/{name}.1"), manual::page(command)));
+        files.push((
+            format!("bash-completion/completions/{name}"),
+            completion::bash(command),
+        ));
+        files.push((
+            format!("zsh/site-functions/_{name}"),
+            completion::zsh(command),
+        ));
+        files.push((
+            format!("fish/vendor_completions.d/{name}.fish"),
+            completion::fish(command),
+        ));
+    }
+    for (below, text) in files {
+        let path = share.join(below);
+        let folder = path.parent().unwrap_or(share);
+        let written =
+            std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text.as_bytes()));
+        if let Err(error) = written {
+            output::error_line(format!("error: cannot write {}: {error}", path.display()));
+            return 1;
+        }
+    }
+    0
 }
 
 fn base_name(path: &str) -> String {
@@ -84,6 +137,15 @@ fn run_command(command: Command, arguments: &[String]) -> i32 {
         Command::Scontrol => scontrol::run(&parsed),
         Command::Sacct => sacct::run(&parsed),
         Command::Sacctmgr => sacctmgr::run(&parsed),
+        Command::Sprio => sprio::run(&parsed),
+        Command::Sshare => sshare::run(&parsed),
+        Command::Sreport => sreport::run(&parsed),
+        Command::Sstat => sstat::run(&parsed),
+        Command::Sdiag => sdiag::run(&parsed),
+        Command::Sattach => sattach::run(&parsed),
+        Command::Sbcast => sbcast::run(&parsed),
+        Command::Strigger => strigger::run(&parsed),
+        Command::Scrontab => scrontab::run(&parsed),
     }
 }
 

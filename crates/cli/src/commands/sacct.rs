@@ -12,7 +12,8 @@ use sluice_proto::v1::{CountRange, JobQuery};
 
 use super::block_on;
 use super::caller::{Place, now, uid_of};
-use crate::client::Client;
+use super::{structured, structured_accounting};
+use crate::client::{Client, ClientError};
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
 use crate::format::sacct::{
@@ -39,11 +40,8 @@ pub fn run(parsed: &Parsed) -> i32 {
         output::text_out(&help_format());
         return 0;
     }
-    if options.has("json") || options.has("yaml") {
-        output::error_line(
-            "sacct: error: JSON and YAML output are not supported yet: use --parsable2",
-        );
-        return 1;
+    if let Some(code) = structured::answer_early(&options) {
+        return code;
     }
     for name in ["reason", "constraints", "associations", "flags", "file"] {
         if options.has(name) {
@@ -260,9 +258,12 @@ async fn show(options: &Options, place: &Place, columns: &[SacctColumn], query: 
         )
     });
     let (script, environment) = (query.with_script, query.with_environment);
-    let result = async { Client::connect(PATIENCE).await?.job_records(query).await };
-    let mut jobs = match result.await {
-        Ok(jobs) => jobs,
+    let result = async {
+        let client = Client::connect(PATIENCE).await?;
+        Ok::<_, ClientError>((client.job_records(query).await?, client))
+    };
+    let (mut jobs, client) = match result.await {
+        Ok(answer) => answer,
         Err(error) => {
             let text = match error.code() {
                 Some(ErrorCode::NotSupported | ErrorCode::Disabled) => {
@@ -281,6 +282,9 @@ async fn show(options: &Options, place: &Place, columns: &[SacctColumn], query: 
     for (_, steps) in &mut jobs {
         // sacct lists the batch step first, then extern, then by number.
         steps.sort_by_key(|step| step.step_id);
+    }
+    if structured::wanted(options) {
+        return structured_accounting::job_exit(&client, options, &jobs).await;
     }
     let delimiter = options.get("delimiter").unwrap_or("|").to_string();
     let style = match (options.has("parsable"), options.has("parsable2")) {

@@ -29,9 +29,8 @@ pub fn run(parsed: &Parsed) -> i32 {
         |name| place.variable(name),
         parsed,
     );
-    if options.has("json") || options.has("yaml") {
-        output::error_line("sacctmgr: error: JSON and YAML output are not supported yet: use -P");
-        return 1;
+    if let Some(code) = super::structured::answer_early(&options) {
+        return code;
     }
     if parsed.operands.is_empty() {
         return block_on(interactive(&options));

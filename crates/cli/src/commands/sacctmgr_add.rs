@@ -5,6 +5,7 @@
 use std::io::BufRead as _;
 
 use sluice_model::accounting::{AdminLevel, AssociationLimits, AssociationRecord};
+use sluice_model::error_code::ErrorCode;
 use sluice_proto::v1;
 
 use super::sacctmgr::{PATIENCE, Words, split};
@@ -342,11 +343,19 @@ async fn add_users(
         dry_run: true,
     };
     let client = Client::connect(PATIENCE).await?;
-    let plan = client
-        .accounting()
-        .add_users(request.clone())
-        .await?
-        .into_inner();
+    let plan = match client.accounting().add_users(request.clone()).await {
+        Ok(reply) => reply.into_inner(),
+        Err(status) => {
+            let error = ClientError::from(status);
+            if error.code() == Some(ErrorCode::AccessDenied) {
+                output::error_line(format!(
+                    " error: Problem adding user associations: {error}"
+                ));
+                return Ok(1);
+            }
+            return Err(error);
+        }
+    };
     let rows: Vec<AssociationRecord> = records(plan.associations)?;
     if rows.is_empty() && plan.added.is_empty() {
         output::line("Nothing added.");

@@ -9,6 +9,7 @@ use sluice_proto::v1;
 
 use super::sacctmgr::{PATIENCE, Words, split};
 use super::scontrol::is_keyword;
+use super::{structured, structured_accounting};
 use crate::client::{Client, ClientError};
 use crate::format::sacct::{TableStyle, table_header, table_line};
 use crate::format::sacctmgr::{
@@ -164,7 +165,11 @@ async fn show_accounts(options: &Options, words: &Words) -> Result<i32, ClientEr
             .into_inner()
             .accounts,
     )?;
-    if !(options.has("associations") || words.has("withassoc")) {
+    let with_associations = options.has("associations") || words.has("withassoc");
+    if structured::wanted(options) && !with_associations {
+        return structured_accounting::accounts(&client, options, &accounts, &[]).await;
+    }
+    if !with_associations {
         let entries: Vec<Entry<'_>> = accounts
             .iter()
             .map(|account| Entry {
@@ -180,6 +185,9 @@ async fn show_accounts(options: &Options, words: &Words) -> Result<i32, ClientEr
         ..Default::default()
     };
     let rows = associations(&client, request).await?;
+    if structured::wanted(options) {
+        return structured_accounting::accounts(&client, options, &accounts, &rows).await;
+    }
     let entries: Vec<Entry<'_>> = accounts
         .iter()
         .flat_map(|account| {
@@ -237,6 +245,9 @@ async fn show_users(options: &Options, words: &Words) -> Result<i32, ClientError
             .contains(&name.as_str())
         })
     });
+    if structured::wanted(options) && !(options.has("associations") || words.has("withassoc")) {
+        return structured_accounting::users(&client, options, &users, &[]).await;
+    }
     if !(options.has("associations") || words.has("withassoc") || asks_association) {
         let entries: Vec<Entry<'_>> = users
             .iter()
@@ -254,6 +265,9 @@ async fn show_users(options: &Options, words: &Words) -> Result<i32, ClientError
         ..Default::default()
     };
     let rows = associations(&client, request).await?;
+    if structured::wanted(options) {
+        return structured_accounting::users(&client, options, &users, &rows).await;
+    }
     let entries: Vec<Entry<'_>> = users
         .iter()
         .flat_map(|user| {
@@ -288,6 +302,9 @@ async fn show_associations(options: &Options, words: &Words) -> Result<i32, Clie
         with_deleted: words.has("withdeleted"),
     };
     let rows = associations(&client, request).await?;
+    if structured::wanted(options) {
+        return structured_accounting::associations(&client, options, &rows).await;
+    }
     let tree = words.has("tree");
     let entries: Vec<Entry<'_>> = rows
         .iter()
@@ -349,6 +366,9 @@ async fn show_clusters(options: &Options, words: &Words) -> Result<i32, ClientEr
         },
     )
     .await?;
+    if structured::wanted(options) {
+        return structured_accounting::clusters(&client, options, &clusters, &roots).await;
+    }
     let entries: Vec<Entry<'_>> = clusters
         .iter()
         .map(|cluster| Entry {
@@ -378,6 +398,9 @@ async fn show_qos(options: &Options, words: &Words) -> Result<i32, ClientError> 
             .into_inner()
             .qos,
     )?;
+    if structured::wanted(options) {
+        return structured_accounting::qos(&client, options, &qos).await;
+    }
     let entries: Vec<Entry<'_>> = qos
         .iter()
         .map(|qos| Entry {

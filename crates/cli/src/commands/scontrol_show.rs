@@ -2,6 +2,8 @@
 //!
 //! Records are printed by [`crate::format`]; here they are fetched and chosen. Source: scontrol(1).
 
+use std::collections::BTreeMap;
+
 use sluice_model::array::IndexSet;
 use sluice_model::hostlist::{collapse_hostlist, collapse_sorted, parse_hostlist};
 use sluice_model::ids::{JobPart, JobSelector};
@@ -11,6 +13,7 @@ use sluice_proto::v1;
 use super::caller::now;
 use super::scontrol::{Context, is_keyword};
 use super::squeue::selects;
+use super::structured;
 use crate::client::ClientError;
 use crate::format::show_job::{ShowOptions, show_job};
 use crate::format::show_node::show_node;
@@ -30,6 +33,9 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
         None => (entity.as_str(), None),
     };
     let name = given.or_else(|| rest.first().cloned());
+    if structured::wanted(&context.options) && !has_document(entity) {
+        return structured::no_document(&context.options, &format!("show {entity}"));
+    }
     let result = match entity.to_ascii_lowercase().as_str() {
         word if is_keyword(word, "jobs", 1) || is_keyword(word, "jobid", 1) => {
             jobs(context, name.as_deref()).await
@@ -51,13 +57,34 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
             output::line("slurmctld slurmd");
             Ok(0)
         }
-        word if is_keyword(word, "reservations", 1) => {
-            output::line("No reservations in the system");
+        word if is_keyword(word, "reservations", 1) || is_keyword(word, "reservationname", 12) => {
+            match name {
+                _ if structured::wanted(&context.options) => reservations(context).await,
+                Some(name) => {
+                    output::line(format!("Reservation {name} not found"));
+                    Ok(1)
+                }
+                None => {
+                    output::line("No reservations in the system");
+                    Ok(0)
+                }
+            }
+        }
+        word if is_keyword(word, "licenses", 2) => licenses(context, name.as_deref()).await,
+        // Nothing to tell: nodes are named in the configuration, the topology is flat, there are no burst buffers and
+        // there is one cluster.
+        word if is_keyword(word, "aliases", 2)
+            || is_keyword(word, "topology", 1)
+            || is_keyword(word, "burstbuffer", 2)
+            || is_keyword(word, "bbstat", 3)
+            || is_keyword(word, "dwstat", 2)
+            || is_keyword(word, "federation", 1) =>
+        {
             Ok(0)
         }
-        word if is_keyword(word, "licenses", 2)
-            || is_keyword(word, "topology", 1)
-            || is_keyword(word, "assoc_mgr", 2) =>
+        word if is_keyword(word, "assoc_mgr", 2)
+            || is_keyword(word, "slurmd", 2)
+            || is_keyword(word, "topoconf", 5) =>
         {
             output::error_line(format!("scontrol: error: show {word} is not supported yet"));
             Ok(1)
@@ -77,6 +104,26 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
 }
 
 type Outcome = Result<i32, (&'static str, ClientError)>;
+
+/// Entities that `--json` and `--yaml` show.
+fn has_document(entity: &str) -> bool {
+    let word = entity.to_ascii_lowercase();
+    [
+        ("jobs", 1),
+        ("jobid", 1),
+        ("nodes", 1),
+        ("nodename", 5),
+        ("partitions", 1),
+        ("partitionname", 10),
+        ("steps", 2),
+        ("stepid", 2),
+        ("reservations", 1),
+        ("reservationname", 12),
+        ("licenses", 2),
+    ]
+    .iter()
+    .any(|(name, least)| is_keyword(&word, name, *least))
+}
 
 fn show_options(context: &Context) -> ShowOptions {
     ShowOptions {
@@ -111,6 +158,15 @@ async fn jobs(context: &Context, name: Option<&str>) -> Outcome {
                 .jobs
         }
     };
+    if structured::wanted(&context.options) {
+        let chosen = |job: &&JobInfo| selector.as_ref().is_none_or(|only| selects(only, job));
+        let shown: Vec<&JobInfo> = list.iter().filter(chosen).collect();
+        if shown.is_empty() && selector.is_some() {
+            return unknown();
+        }
+        let done = structured::jobs(&client, &context.options, &shown).await;
+        return done.map(|()| 0).map_err(fail);
+    }
     let options = show_options(context);
     let mut text = String::new();
     for job in &list {
@@ -162,6 +218,14 @@ async fn nodes(context: &Context, name: Option<&str>) -> Outcome {
             parse_hostlist(name).map_err(|error| fail(ClientError::Other(error.to_string())))?,
         ),
     };
+    if structured::wanted(&context.options) {
+        let shown: Vec<_> = all
+            .iter()
+            .filter(|node| wanted.as_ref().is_none_or(|names| names.contains(&node.name)))
+            .collect();
+        let done = structured::nodes(&client, &context.options, &shown).await;
+        return done.map(|()| 0).map_err(fail);
+    }
     let mut text = String::new();
     let mut code = 0;
     match wanted {
@@ -189,12 +253,19 @@ async fn partitions(context: &Context, name: Option<&str>) -> Outcome {
     let client = context.connect().await.map_err(fail)?;
     let all = client.partitions(Vec::new()).await.map_err(fail)?;
     let options = show_options(context);
-    let text: String = all
+    let shown: Vec<_> = all
         .iter()
         .filter(|partition| match name {
             Some(name) => partition.name == name,
             None => !partition.hidden || context.options.has("all"),
         })
+        .collect();
+    if structured::wanted(&context.options) {
+        let done = structured::partitions(&client, &context.options, &shown).await;
+        return done.map(|()| 0).map_err(fail);
+    }
+    let text: String = shown
+        .iter()
         .map(|partition| show_partition(partition, &options))
         .collect();
     if let (true, Some(name)) = (text.is_empty(), name) {
@@ -223,7 +294,7 @@ async fn steps(context: &Context, name: Option<&str>) -> Outcome {
         .await
         .map_err(fail)?;
     let options = show_options(context);
-    let text: String = list
+    let shown: Vec<_> = list
         .iter()
         .filter(|step| {
             selector
@@ -231,6 +302,13 @@ async fn steps(context: &Context, name: Option<&str>) -> Outcome {
                 .and_then(|selector| selector.step)
                 .is_none_or(|wanted| wanted == step.step_id)
         })
+        .collect();
+    if structured::wanted(&context.options) {
+        let done = structured::steps(&client, &context.options, &shown).await;
+        return done.map(|()| 0).map_err(fail);
+    }
+    let text: String = shown
+        .iter()
         .map(|step| show_step(step, &options))
         .collect();
     match (text.is_empty(), name) {
@@ -269,8 +347,94 @@ async fn config(context: &Context) -> Outcome {
         text.push_str(&format!("\n{}:\n", section.title));
         text.extend(section.entries.iter().map(entry));
     }
+    text.push('\n');
     output::text_out(&text);
-    Ok(0)
+    Ok(super::scontrol::ping(context).await)
+}
+
+/// The document about reservations.
+async fn reservations(context: &Context) -> Outcome {
+    let fail = |error| ("slurm_load_reservations", error);
+    let client = context.connect().await.map_err(fail)?;
+    let done = structured::reservations(&client, &context.options).await;
+    done.map(|()| 0).map_err(fail)
+}
+
+/// Licences of the configuration, and what running jobs use of them.
+async fn licenses(context: &Context, wanted: Option<&str>) -> Outcome {
+    let fail = |error| ("slurm_load_licenses", error);
+    let client = context.connect().await.map_err(fail)?;
+    let reply = client
+        .admin()
+        .show_config(v1::ShowConfigRequest {})
+        .await
+        .map_err(|status| fail(ClientError::from(status)))?
+        .into_inner();
+    let configured = reply
+        .entries
+        .iter()
+        .find(|entry| entry.key == "Licenses")
+        .map(|entry| counts(&entry.value))
+        .unwrap_or_default();
+    let mut used: BTreeMap<String, u64> = BTreeMap::new();
+    let jobs = client.jobs(v1::ListJobsRequest::default()).await.map_err(fail)?;
+    for job in jobs.jobs.iter().filter(|job| {
+        job.state.is_running() || matches!(job.state.base, sluice_model::state::JobState::Suspended)
+    }) {
+        for (name, count) in counts(job.description.licenses.as_deref().unwrap_or_default()) {
+            *used.entry(name).or_default() += count;
+        }
+    }
+    if structured::wanted(&context.options) {
+        let shown = configured
+            .iter()
+            .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name))
+            .map(|(name, total)| (name.clone(), *total, used.get(name).copied().unwrap_or(0)));
+        let done = structured::licenses(&client, &context.options, shown).await;
+        return done.map(|()| 0).map_err(fail);
+    }
+    let separator = if context.options.has("oneliner") {
+        " "
+    } else {
+        "\n    "
+    };
+    let text: String = configured
+        .iter()
+        .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name))
+        .map(|(name, total)| {
+            let used = used.get(name).copied().unwrap_or(0);
+            format!(
+                "LicenseName={name}{separator}Total={total} Used={used} Free={} Reserved=0 Remote=no\n",
+                total.saturating_sub(used)
+            )
+        })
+        .collect();
+    match (text.is_empty(), wanted) {
+        (true, Some(name)) => {
+            output::line(format!("License name {name} not found in the system"));
+            Ok(1)
+        }
+        (true, None) => {
+            output::line("No licenses configured in Slurm.");
+            Ok(0)
+        }
+        _ => {
+            output::text_out(&text);
+            Ok(0)
+        }
+    }
+}
+
+/// `matlab:10,ansys`, as in the configuration and in requests; a licence without a count is one.
+fn counts(list: &str) -> BTreeMap<String, u64> {
+    list.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty() && *item != "(null)")
+        .map(|item| {
+            let (name, count) = item.rsplit_once([':', '=']).unwrap_or((item, "1"));
+            (name.to_string(), count.parse().unwrap_or(1))
+        })
+        .collect()
 }
 
 /// Names one a line; without an argument those of this job.

@@ -2,6 +2,7 @@
 //!
 //! Keys may be abbreviated as in Slurm; values are read here and judged by the controller. Source: scontrol(1).
 
+use sluice_model::error_code::ErrorCode;
 use sluice_model::gres::parse_gres_list;
 use sluice_model::job::JobUpdate;
 use sluice_model::memory::parse_memory;
@@ -37,8 +38,11 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
     if find("nodename", 5).is_some() {
         return update_nodes(context, &pairs).await;
     }
+    if let Some((_, name)) = find("partitionname", 4) {
+        return update_partition(context, name).await;
+    }
     if let Some((key, _)) = pairs.iter().find(|(key, _)| {
-        key.starts_with("part") || key.starts_with("res") || key.starts_with("step")
+        key.starts_with("res") || key.starts_with("step")
     }) {
         output::error_line(format!(
             "scontrol: error: update {key}= is not supported yet"
@@ -183,6 +187,26 @@ async fn update_nodes(context: &Context, pairs: &[(String, String)]) -> i32 {
             1
         }
     }
+}
+
+/// Who may not, and what is not there, is said as ever; the change itself needs an engine that is not there yet.
+async fn update_partition(context: &Context, name: &str) -> i32 {
+    let known = async { context.connect().await?.partitions(Vec::new()).await };
+    let text = match known.await {
+        Err(error) => format!("slurm_update error: {error}"),
+        Ok(list) if list.iter().all(|partition| partition.name != name) => format!(
+            "slurm_update error: {}",
+            ErrorCode::InvalidPartitionName.message()
+        ),
+        Ok(_) if context.place.uid != 0 => {
+            format!("slurm_update error: {}", ErrorCode::InvalidUserId.message())
+        }
+        Ok(_) => "scontrol: error: update partitionname= is not supported yet: change slurm.conf and run \
+                  scontrol reconfigure"
+            .to_string(),
+    };
+    output::error_line(text);
+    1
 }
 
 fn node_update(pairs: &[(String, String)]) -> Result<NodeUpdate, String> {

@@ -14,6 +14,7 @@ use sluice_model::state::{NodeState, NodeStateFlags, NodeStateSelector, VALID_NO
 use super::block_on;
 use super::caller::{Place, now};
 use super::squeue::{print, report_unknown};
+use super::structured;
 use crate::client::{Client, ClientError};
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
@@ -38,11 +39,8 @@ pub fn run(parsed: &Parsed) -> i32 {
         |name| place.variable(name),
         parsed,
     );
-    if options.has("json") || options.has("yaml") {
-        output::error_line(
-            "sinfo: error: JSON and YAML output are not supported yet: use -o or -O",
-        );
-        return 1;
+    if let Some(code) = structured::answer_early(&options) {
+        return code;
     }
     let states = match states(&options) {
         Ok(states) => states,
@@ -135,6 +133,9 @@ async fn show(options: &Options, states: &StateFilter, place: &Place) -> Result<
         .get("sort")
         .unwrap_or(if by_node { "N" } else { "#P,-t" });
     lines.sort_by(|first, second| node_fields::compare_by(sort, first, second));
+    if structured::wanted(options) {
+        return structured::node_groups(&client, options, &lines).await;
+    }
     if options.has("long") && !options.has("format") && !options.has("Format") {
         output::line(view.times.banner());
     }
@@ -165,6 +166,9 @@ fn layout(
     members: &[(Arc<PartitionInfo>, Vec<Arc<NodeInfo>>)],
     by_node: bool,
 ) -> Layout<NodeGroup> {
+    if structured::wanted(options) {
+        return Layout::from_names(structured::NODE_GROUP_FIELDS, FIELDS).0;
+    }
     let long = options.has("long");
     let default = match (
         options.has("list-reasons"),

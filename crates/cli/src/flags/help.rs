@@ -10,20 +10,31 @@ use super::{Argument, Command, Flag, flags_of};
 const DOC_COLUMN: usize = 36;
 
 /// What stands after the flags.
-fn operands(command: Command) -> &'static str {
+pub(super) fn operands(command: Command) -> &'static str {
     match command {
         Command::Sbatch => "[script [arguments…]]",
         Command::Salloc => "[command [arguments…]]",
         Command::Srun => "program [arguments…]",
-        Command::Squeue | Command::Sinfo | Command::Sacct => "",
+        Command::Squeue
+        | Command::Sinfo
+        | Command::Sacct
+        | Command::Sprio
+        | Command::Sshare
+        | Command::Sstat
+        | Command::Sdiag
+        | Command::Strigger => "",
         Command::Scancel => "[job[_task][.step]…]",
         Command::Scontrol => "[command [arguments…]]",
         Command::Sacctmgr => "[command entity [name=value…]]",
+        Command::Sreport => "type report [name=value…]",
+        Command::Sattach => "job.step",
+        Command::Sbcast => "source destination",
+        Command::Scrontab => "[file|-]",
     }
 }
 
 /// What the command is for.
-fn purpose(command: Command) -> &'static str {
+pub(super) fn purpose(command: Command) -> &'static str {
     match command {
         Command::Sbatch => "Submit a batch script.",
         Command::Salloc => "Obtain an allocation and run a command with it.",
@@ -34,6 +45,17 @@ fn purpose(command: Command) -> &'static str {
         Command::Scontrol => "Show and change jobs, steps, nodes and partitions.",
         Command::Sacct => "Show accounting records of jobs and steps.",
         Command::Sacctmgr => "Show and change clusters, accounts and users.",
+        Command::Sprio => "Show what makes the priority of waiting jobs.",
+        Command::Sshare => "Show the shares of accounts and users.",
+        Command::Sreport => "Report on the usage of a cluster in a period.",
+        Command::Sstat => "Show what running steps use at the moment.",
+        Command::Sdiag => "Show counters of the controller.",
+        Command::Sattach => {
+            "Show which tasks of a running step run where, and attach to their streams."
+        }
+        Command::Sbcast => "Copy a file to every node of a job.",
+        Command::Strigger => "Have programs run on events of nodes, jobs and daemons.",
+        Command::Scrontab => "Edit the jobs that come back by the calendar.",
     }
 }
 
@@ -81,7 +103,7 @@ pub fn help(command: Command) -> String {
 }
 
 /// Commands inside the command.
-fn verbs(command: Command) -> Option<&'static str> {
+pub(super) fn verbs(command: Command) -> Option<&'static str> {
     match command {
         Command::Scontrol => Some(
             "  show job|node|partition|step|config|hostnames|hostlist|hostlistsorted|daemons [name]\n  \
@@ -91,6 +113,12 @@ fn verbs(command: Command) -> Option<&'static str> {
         ),
         Command::Sacctmgr => Some(
             "  show account|association|cluster|qos|user [name=value…]\n  add account|cluster|user name [name=value…]\n",
+        ),
+        Command::Sreport => Some(
+            "  cluster AccountUtilizationByUser|AccountUtilizationByQOS|UserUtilizationByAccount|UserUtilizationByWckey|\n    \
+             Utilization|WCKeyUtilizationByUser [start=] [end=] [accounts=] [users=] [clusters=] [tree] [format=]\n  \
+             job SizesByAccount|SizesByAccountAndWckey|SizesByWckey [grouping=] [printjobcount] [flatview]\n  \
+             reservation Utilization\n  user TopUsage [topcount=] [group]\n",
         ),
         _ => None,
     }

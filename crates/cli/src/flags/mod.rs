@@ -4,9 +4,12 @@
 //! argument that is not in a table. What a flag does is decided elsewhere. Source: the commands' manual pages.
 
 mod accounting;
+pub mod completion;
 mod control;
+mod diagnostics;
 pub mod getopt;
 pub mod help;
+pub mod manual;
 mod query;
 mod submit;
 
@@ -31,11 +34,29 @@ pub enum Command {
     Sacct,
     /// Shows and changes accounts and users.
     Sacctmgr,
+    /// Shows what makes the priority of waiting jobs.
+    Sprio,
+    /// Shows shares of accounts and users.
+    Sshare,
+    /// Reports on usage.
+    Sreport,
+    /// Shows what running steps use.
+    Sstat,
+    /// Shows counters of the controller.
+    Sdiag,
+    /// Attaches to a running step.
+    Sattach,
+    /// Copies a file to the nodes of a job.
+    Sbcast,
+    /// Programs to run on events.
+    Strigger,
+    /// Jobs that come back by the calendar.
+    Scrontab,
 }
 
 impl Command {
     /// Every command.
-    pub const ALL: [Command; 9] = [
+    pub const ALL: [Command; 18] = [
         Command::Sbatch,
         Command::Salloc,
         Command::Srun,
@@ -45,6 +66,15 @@ impl Command {
         Command::Scontrol,
         Command::Sacct,
         Command::Sacctmgr,
+        Command::Sprio,
+        Command::Sshare,
+        Command::Sreport,
+        Command::Sstat,
+        Command::Sdiag,
+        Command::Sattach,
+        Command::Sbcast,
+        Command::Strigger,
+        Command::Scrontab,
     ];
 
     /// The name it is called by.
@@ -60,6 +90,15 @@ impl Command {
             Command::Scontrol => "scontrol",
             Command::Sacct => "sacct",
             Command::Sacctmgr => "sacctmgr",
+            Command::Sprio => "sprio",
+            Command::Sshare => "sshare",
+            Command::Sreport => "sreport",
+            Command::Sstat => "sstat",
+            Command::Sdiag => "sdiag",
+            Command::Sattach => "sattach",
+            Command::Sbcast => "sbcast",
+            Command::Strigger => "strigger",
+            Command::Scrontab => "scrontab",
         }
     }
 
@@ -93,6 +132,15 @@ impl Command {
             Command::Scontrol => "SCONTROL_",
             Command::Sacct => "SACCT_",
             Command::Sacctmgr => "SACCTMGR_",
+            Command::Sprio => "SPRIO_",
+            Command::Sshare => "SSHARE_",
+            Command::Sreport => "SREPORT_",
+            Command::Sstat => "SSTAT_",
+            Command::Sdiag => "SDIAG_",
+            Command::Sattach => "SATTACH_",
+            Command::Sbcast => "SBCAST_",
+            Command::Strigger => "STRIGGER_",
+            Command::Scrontab => "SCRONTAB_",
         }
     }
 }
@@ -208,6 +256,7 @@ pub fn flags_of(command: Command) -> Vec<&'static Flag> {
         query::FLAGS,
         control::FLAGS,
         accounting::FLAGS,
+        diagnostics::FLAGS,
         COMMON,
     ]
     .into_iter()
@@ -284,9 +333,22 @@ const HELP_WITH_SHORT: &[Command] = &[
     Command::Scontrol,
     Command::Sacct,
     Command::Sacctmgr,
+    Command::Sshare,
+    Command::Sreport,
+    Command::Sstat,
+    Command::Sdiag,
+    Command::Sattach,
+    Command::Sbcast,
+    Command::Strigger,
 ];
 
-const HELP_LONG_ONLY: &[Command] = &[Command::Squeue, Command::Sinfo, Command::Scancel];
+const HELP_LONG_ONLY: &[Command] = &[
+    Command::Squeue,
+    Command::Sinfo,
+    Command::Scancel,
+    Command::Sprio,
+    Command::Scrontab,
+];
 
 #[cfg(test)]
 mod tests {

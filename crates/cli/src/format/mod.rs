@@ -4,6 +4,7 @@
 //! controller. Layouts, headings and words for "nothing" are Slurm's, letter by letter.
 
 pub mod column;
+pub mod diagnostics_json;
 pub mod job_fields;
 pub mod job_rows;
 pub mod node_fields;
@@ -11,10 +12,16 @@ pub mod node_groups;
 pub mod sacct;
 pub mod sacct_fields;
 pub mod sacctmgr;
+pub mod sdiag;
 pub mod show_job;
 pub mod show_node;
 pub mod show_partition;
 pub mod show_step;
+pub mod sprio;
+pub mod sreport;
+pub mod sreport_usage;
+pub mod sshare;
+pub mod sstat;
 pub mod step_fields;
 pub mod time_style;
 

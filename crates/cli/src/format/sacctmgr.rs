@@ -7,6 +7,7 @@ use sluice_model::accounting::{
     AccountRecord, AssociationRecord, ClusterRecord, QosRecord, TresRecord, UserRecord,
 };
 use sluice_model::time::format_duration_full;
+use sluice_model::tres::{Tres, TresKind};
 
 /// What a line is made from; what does not apply is absent.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,11 +44,12 @@ pub struct EntryField {
 /// Columns of `show account`.
 pub const ACCOUNT_COLUMNS: &str = "Account,Descr,Org";
 /// More columns of `show account withassoc`.
-pub const ACCOUNT_ASSOC_COLUMNS: &str = "Cluster,ParentName,User,Share,Priority,GrpJobs,GrpTRES,GrpSubmit,GrpWall,GrpTRESMins,MaxJobs,MaxTRES,MaxTRESPerNode,MaxSubmit,MaxWall,MaxTRESMins,QOS,DefQOS";
+pub const ACCOUNT_ASSOC_COLUMNS: &str = "Cluster,ParentName,User,Share,Priority,GrpJobs,GrpNodes,GrpCPUs,GrpMem,GrpSubmit,\
+GrpWall,GrpCPUMins,MaxJobs,MaxNodes,MaxCPUs,MaxSubmit,MaxWall,MaxCPUMins,QOS,DefQOS";
 /// Columns of `show user`.
 pub const USER_COLUMNS: &str = "User,DefAcct,Admin";
 /// More columns of `show user withassoc`.
-pub const USER_ASSOC_COLUMNS: &str = "Cluster,Account,Partition,Share,Priority,MaxJobs,MaxTRES,MaxTRESPerNode,MaxSubmit,MaxWall,MaxTRESMins,QOS,DefQOS";
+pub const USER_ASSOC_COLUMNS: &str = "Cluster,Account,Partition,Share,Priority,MaxJobs,MaxNodes,MaxCPUs,MaxSubmit,MaxWall,MaxCPUMins,QOS,DefQOS";
 /// Columns of `show association`.
 pub const ASSOCIATION_COLUMNS: &str = "Cluster,Account,User,Partition,Share,Priority,GrpJobs,GrpTRES,GrpSubmit,GrpWall,\
 GrpTRESMins,MaxJobs,MaxTRES,MaxTRESPerNode,MaxSubmit,MaxWall,MaxTRESMins,QOS,DefQOS,GrpTRESRunMins";
@@ -93,6 +95,27 @@ fn limit(
         (None, Some(qos)) => of_qos(qos),
         _ => String::new(),
     }
+}
+
+/// One resource out of a list of limits.
+fn one_of(list: &str, kind: TresKind) -> String {
+    list.parse::<Tres>()
+        .ok()
+        .filter(|tres| tres.contains(&kind))
+        .map(|tres| tres.get(&kind).to_string())
+        .unwrap_or_default()
+}
+
+fn group_limit(entry: &Entry<'_>, kind: TresKind) -> String {
+    let list = entry.association.map(|row| row.limits.grp_tres.as_str());
+    one_of(list.unwrap_or_default(), kind)
+}
+
+fn job_limit(entry: &Entry<'_>, kind: TresKind) -> String {
+    let list = entry
+        .association
+        .map(|row| row.limits.max_tres_per_job.as_str());
+    one_of(list.unwrap_or_default(), kind)
 }
 
 fn tres(text: &str) -> String {
@@ -196,6 +219,29 @@ pub static FIELDS: &[EntryField] = &[
             .qos
             .map(|qos| format_duration_full(i64::from(qos.grace_time_secs)))
             .unwrap_or_default()
+    }),
+    field("GrpCPUs", "grpcpus", 8, |e| group_limit(e, TresKind::Cpu)),
+    field("GrpMem", "grpmemory grpmem", 7, |e| {
+        group_limit(e, TresKind::Mem)
+    }),
+    field("GrpNodes", "grpnodes", 8, |e| {
+        group_limit(e, TresKind::Node)
+    }),
+    field("GrpCPUMins", "grpcpumins", 11, |e| {
+        let list = e.association.map(|row| row.limits.grp_tres_mins.as_str());
+        one_of(list.unwrap_or_default(), TresKind::Cpu)
+    }),
+    field("MaxCPUs", "maxcpusperjob maxcpus", 8, |e| {
+        job_limit(e, TresKind::Cpu)
+    }),
+    field("MaxNodes", "maxnodesperjob maxnodes", 8, |e| {
+        job_limit(e, TresKind::Node)
+    }),
+    field("MaxCPUMins", "maxcpuminsperjob maxcpumins", 11, |e| {
+        let list = e
+            .association
+            .map(|row| row.limits.max_tres_mins_per_job.as_str());
+        one_of(list.unwrap_or_default(), TresKind::Cpu)
     }),
     field("GrpJobs", "grpjobs", 7, |e| {
         limit(e, |a| number(a.limits.grp_jobs), |q| number(q.grp_jobs))

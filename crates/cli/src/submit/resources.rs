@@ -70,7 +70,21 @@ pub fn gpus(options: &Options, name: &str) -> Result<Vec<GresRequest>, Refusal> 
     let Some(text) = options.get(name) else {
         return Ok(Vec::new());
     };
-    parse_gpus(text).map_err(|_| Refusal::invalid(name))
+    // A word alone is a type, of which one is wanted: the controller judges it.
+    let counted: Vec<String> = text
+        .split(',')
+        .map(|item| {
+            let is_type = !item.is_empty()
+                && item.starts_with(|letter: char| letter.is_ascii_alphabetic())
+                && !item.contains([':', '=']);
+            if is_type {
+                format!("{item}:1")
+            } else {
+                item.to_string()
+            }
+        })
+        .collect();
+    parse_gpus(&counted.join(",")).map_err(|_| Refusal::invalid(name))
 }
 
 /// The requests of `--gres`.

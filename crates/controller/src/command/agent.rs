@@ -233,6 +233,13 @@ fn reconcile(
         if !agent_knows {
             orders.push(launch::start_order(transaction.cluster, &job, &part));
         }
+        if agent_knows && job.suspend_time.is_some() {
+            // The order to stop or to go on may have been lost with a connection.
+            orders.push(AgentOrder::Suspend {
+                job_id: job.id,
+                suspended: job.state.base == JobState::Suspended,
+            });
+        }
         for step in job.steps.values() {
             let Some(at) = step.nodes.iter().position(|state| state.node == index) else {
                 continue;
@@ -364,6 +371,10 @@ pub fn report(transaction: &mut Transaction<'_>, node: &str, report: AgentReport
                     })
             });
             if ending {
+                // Steps whose launch was lost on the way, or of which nothing was heard, are over too.
+                if let Some(job) = transaction.cluster.job(job_id).cloned() {
+                    end_steps_on(transaction, &job, node);
+                }
                 job_end::release_node(transaction, job_id, node);
             }
         }

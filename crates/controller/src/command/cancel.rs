@@ -13,6 +13,7 @@ use crate::cluster::{Job, NodePhase};
 use crate::effect::Effect;
 use crate::event::{Event, JobEnd};
 use crate::transaction::Transaction;
+use crate::view;
 
 /// What is to be done to the jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -140,11 +141,13 @@ fn signal_one(
 /// Cancels a job that waits, or some unstarted tasks of an array.
 fn cancel_pending(transaction: &mut Transaction<'_>, job: &Job, tasks: Option<&[u32]>, uid: u32) {
     let Some(tasks) = tasks else {
+        // What it waited for stays visible after its end.
+        let (reason, _) = view::shown_reason(transaction.cluster, job, transaction.now);
         job_end::end_pending(
             transaction,
             job.id,
             JobState::Cancelled,
-            Reason::None,
+            reason,
             Some(uid),
         );
         return;

@@ -152,7 +152,7 @@ pub fn prepare(
             .and_then(TimeLimit::seconds)
             .unwrap_or(0);
         if deadline <= now || now.saturating_add(needed) > deadline {
-            return Err(ErrorCode::InvalidTimeValue.into());
+            return Err(ErrorCode::InvalidTimeLimit.into());
         }
     }
     let state = match request

@@ -504,6 +504,8 @@ pub(super) fn requeued(cluster: &mut Cluster, requeue: &Requeue) {
         }
         if let Some(job) = cluster.jobs.get(&id).cloned() {
             index_name(cluster, &job);
+            // A job cancelled while it depended on others waits for them again.
+            index_dependencies(cluster, &job);
         }
     }
     cluster.pending.insert(id);
@@ -520,6 +522,9 @@ pub(super) fn requeued(cluster: &mut Cluster, requeue: &Requeue) {
         );
         job.state = JobStateFull::with_flags(JobState::Pending, flags);
         job.restarts += 1;
+        if !completing {
+            job.allocation = None;
+        }
         job.submit_time = requeue.time;
         job.begin_time = requeue.begin_time;
         job.eligible_time = None;

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
+use sluice_tls::ServerKey;
 
 use super::key_file::{self, KeyFileError};
 
@@ -91,11 +92,12 @@ pub enum TokenError {
     Issue(String),
 }
 
-/// The cluster's key: signs tokens and checks them.
+/// The cluster's key: signs tokens and checks them, and gives the key pair of the TLS listener.
 pub struct TokenKey {
     encoding: EncodingKey,
     decoding: DecodingKey,
     validation: Validation,
+    server_key: ServerKey,
 }
 
 impl std::fmt::Debug for TokenKey {
@@ -131,7 +133,15 @@ impl TokenKey {
             encoding: EncodingKey::from_secret(secret).map_err(refused)?,
             decoding: DecodingKey::from_secret(secret).map_err(refused)?,
             validation,
+            server_key: ServerKey::derive(secret)
+                .map_err(|error| TokenError::Issue(error.to_string()))?,
         })
+    }
+
+    /// The key pair by which agents and remote commands know this controller.
+    #[must_use]
+    pub fn server_key(&self) -> &ServerKey {
+        &self.server_key
     }
 
     /// Reads the key file.

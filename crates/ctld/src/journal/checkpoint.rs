@@ -6,6 +6,7 @@
 //! crc32 of bytes 0..36 u32. Then the payload.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -180,10 +181,20 @@ enum Fault {
 }
 
 fn read(path: &Path) -> Result<CheckpointFile, Fault> {
-    let bytes = fs::read(path).map_err(|error| Fault::Unreadable(error.to_string()))?;
-    let (header, payload) = bytes
-        .split_first_chunk::<HEADER_BYTES>()
-        .ok_or_else(|| Fault::Unreadable(format!("it has only {} bytes", bytes.len())))?;
+    let unreadable = |error: std::io::Error| Fault::Unreadable(error.to_string());
+    let mut file = fs::File::open(path).map_err(unreadable)?;
+    let bytes = file.metadata().map_err(unreadable)?.len();
+    let mut header = [0; HEADER_BYTES];
+    file.read_exact(&mut header)
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => {
+                Fault::Unreadable(format!("it has only {bytes} bytes"))
+            }
+            _ => unreadable(error),
+        })?;
+    // Read to where it stays: with 100,000 jobs it has more than 100 MB.
+    let mut payload = Vec::with_capacity(bytes as usize);
+    file.read_to_end(&mut payload).map_err(unreadable)?;
     let u32_at = |at: usize| {
         u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
     };
@@ -201,13 +212,13 @@ fn read(path: &Path) -> Result<CheckpointFile, Fault> {
             u64_at(24)
         )));
     }
-    if u32_at(32) != crc32fast::hash(payload) {
+    if u32_at(32) != crc32fast::hash(&payload) {
         return Err(Fault::Unreadable("its checksum is wrong".to_owned()));
     }
     Ok(CheckpointFile {
         position: Position(u64_at(16)),
         state_version: u32_at(12),
-        payload: payload.to_vec(),
+        payload,
         path: path.to_owned(),
     })
 }

@@ -1,6 +1,7 @@
 //! The sockets: where they are, how they are bound, what is left behind when they close.
 //!
-//! A socket file is removed only when nobody listens on it, and on closing only when it is still ours.
+//! A socket file is removed only when nobody listens on it, and on closing only when it is still ours. A TCP connection is
+//! handed on only after its TLS handshake.
 
 use std::fs;
 use std::io;
@@ -8,8 +9,11 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::socket::{MsgFlags, recv};
+use sluice_tls::{AcceptError, Acceptor, ServerStream};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_stream::wrappers::ReceiverStream;
@@ -27,8 +31,22 @@ pub struct UnixEndpoint {
 /// A bound TCP socket.
 #[derive(Debug)]
 pub struct TcpEndpoint {
-    listener: TcpListener,
+    listener: TlsListener,
     address: SocketAddr,
+}
+
+/// A TCP socket whose connections begin with a TLS handshake.
+#[derive(Debug)]
+struct TlsListener {
+    listener: TcpListener,
+    tls: Arc<Tls>,
+}
+
+#[derive(Debug)]
+struct Tls {
+    acceptor: Acceptor,
+    /// Whether the log says already that somebody spoke no TLS.
+    plaintext_told: AtomicBool,
 }
 
 /// Removes the socket file when dropped, if it is still the one that we made.
@@ -119,18 +137,25 @@ fn bind_one(path: &Path) -> io::Result<UnixEndpoint> {
     Ok(UnixEndpoint { listener, guard })
 }
 
-/// Binds a TCP address. Port 0 lets the system choose.
+/// Binds a TCP address, for TLS only. Port 0 lets the system choose.
 ///
 /// # Errors
 /// [`ListenError::Tcp`].
-pub async fn bind_tcp(address: SocketAddr) -> Result<TcpEndpoint, ListenError> {
+pub async fn bind_tcp(address: SocketAddr, acceptor: Acceptor) -> Result<TcpEndpoint, ListenError> {
     let refused = |source| ListenError::Tcp {
         address: address.to_string(),
         source,
     };
     let listener = TcpListener::bind(address).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
-    Ok(TcpEndpoint { listener, address })
+    let tls = Arc::new(Tls {
+        acceptor,
+        plaintext_told: AtomicBool::new(false),
+    });
+    Ok(TcpEndpoint {
+        listener: TlsListener { listener, tls },
+        address,
+    })
 }
 
 impl UnixEndpoint {
@@ -161,39 +186,59 @@ impl TcpEndpoint {
     pub(super) fn into_incoming(
         self,
         options: &ServeOptions,
-    ) -> ReceiverStream<io::Result<TcpStream>> {
+    ) -> ReceiverStream<io::Result<ServerStream>> {
         first_byte::incoming(self.listener, options.first_byte_deadline)
     }
 }
 
 impl Accept for UnixListener {
-    type Stream = UnixStream;
+    type Accepted = UnixStream;
+    type Connection = UnixStream;
 
     async fn accept_one(&self) -> io::Result<UnixStream> {
         self.accept().await.map(|(stream, _)| stream)
     }
 
-    async fn first_byte(stream: &UnixStream) -> io::Result<()> {
+    async fn open(stream: UnixStream) -> io::Result<UnixStream> {
         stream
             .async_io(Interest::READABLE, || peek(stream.as_raw_fd()))
-            .await
+            .await?;
+        Ok(stream)
     }
 }
 
-impl Accept for TcpListener {
-    type Stream = TcpStream;
+impl Accept for TlsListener {
+    type Accepted = (TcpStream, SocketAddr, Arc<Tls>);
+    type Connection = ServerStream;
 
-    async fn accept_one(&self) -> io::Result<TcpStream> {
-        let (stream, _) = self.accept().await?;
+    async fn accept_one(&self) -> io::Result<Self::Accepted> {
+        let (stream, peer) = self.listener.accept().await?;
         // Small messages must not wait for each other's acknowledgement.
         stream.set_nodelay(true)?;
-        Ok(stream)
+        Ok((stream, peer, Arc::clone(&self.tls)))
     }
 
-    async fn first_byte(stream: &TcpStream) -> io::Result<()> {
-        stream
-            .async_io(Interest::READABLE, || peek(stream.as_raw_fd()))
-            .await
+    async fn open((stream, peer, tls): Self::Accepted) -> io::Result<ServerStream> {
+        match tls.acceptor.accept(stream).await {
+            Ok(stream) => Ok(stream),
+            Err(AcceptError::Plaintext) => {
+                // Once: a command of an older version that is tried again and again must not fill the log.
+                if !tls.plaintext_told.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        %peer,
+                        "refused a connection without TLS; is it an agent or a command of an older version? \
+                         (more of these are logged at debug level only)"
+                    );
+                } else {
+                    tracing::debug!(%peer, "refused a connection without TLS");
+                }
+                Err(io::ErrorKind::InvalidData.into())
+            }
+            Err(AcceptError::Handshake(error)) => {
+                tracing::debug!(%peer, "TLS handshake failed: {error}");
+                Err(error)
+            }
+        }
     }
 }
 

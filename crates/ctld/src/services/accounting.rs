@@ -257,9 +257,10 @@ impl Accounting for AccountingService {
         if request.get_ref().admin_level.is_some() {
             self.require_administrator(&identity, "set AdminLevel")?;
         }
-        let gives_rights = request.get_ref().admin_level.is_some() && !request.get_ref().dry_run;
+        // A first account becomes the default one, so rights are not all that a new user brings.
+        let changes = !request.get_ref().dry_run;
         let reply = adding::add_users(store, &identity, request.into_inner()).await?;
-        if gives_rights && let Err(error) = roles::load(&self.shared).await {
+        if changes && let Err(error) = roles::load(&self.shared).await {
             tracing::warn!("rights of users could not be read again: {error}");
         }
         Ok(Response::new(reply))

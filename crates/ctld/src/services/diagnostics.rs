@@ -284,7 +284,6 @@ impl DiagnosticsApi for DiagnosticsService {
             .map_err(|error| status_from(ErrorCode::DbConnection, error.to_string()))?;
         let periods = events
             .into_iter()
-            .filter(|(_, event)| !event.node.is_empty())
             .map(|(cluster, event)| Downtime {
                 cluster,
                 node: event.node,

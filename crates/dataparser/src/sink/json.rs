@@ -125,7 +125,11 @@ impl<W: Write> Json<W> {
             let at = self.templates.len();
             let object = |set: &str, infinite: &str, number: &str| {
                 let mut text = vec![b'{'];
-                let separator = if self.style == Style::Pretty { ": " } else { ":" };
+                let separator = if self.style == Style::Pretty {
+                    ": "
+                } else {
+                    ":"
+                };
                 for (key, value) in [("set", set), ("infinite", infinite), ("number", number)] {
                     if text.len() > 1 {
                         text.push(b',');
@@ -232,8 +236,11 @@ impl<W: Write> Sink for Json<W> {
         self.new_line();
         self.text.push(b'"');
         self.text.extend_from_slice(key.as_bytes());
-        self.text
-            .extend_from_slice(if self.style == Style::Pretty { b"\": " } else { b"\":" });
+        self.text.extend_from_slice(if self.style == Style::Pretty {
+            b"\": "
+        } else {
+            b"\":"
+        });
         self.keyed = true;
     }
 

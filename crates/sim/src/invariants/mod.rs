@@ -3,6 +3,7 @@
 //! Nothing here changes anything or knows how the engine decides; expected values come from the simulated users and nodes.
 
 pub mod accounting;
+pub mod agreement;
 pub mod array_throttle;
 pub mod nothing_lost;
 pub mod replay;

@@ -1,6 +1,7 @@
-//! A batch script is executed at most once for each run (job, attempt), and only when the run's start is durable.
+//! A batch script is executed at most once for each run (job, attempt), only when the run's start is durable, and not after the node was
+//! told to end the run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_controller::Cluster;
 use sluice_model::exit_status::WaitStatus;
@@ -17,9 +18,28 @@ pub struct RunsOnce {
     /// Executed steps and how they ended (`None` = not yet, or nobody could say).
     executed: BTreeMap<(JobId, u32, StepId, String), Option<WaitStatus>>,
     batch: BTreeMap<(JobId, u32), (String, Option<WaitStatus>)>,
+    /// Runs that an agent was told to end.
+    ended: BTreeSet<(String, JobId, u32)>,
 }
 
 impl RunsOnce {
+    /// A living agent has taken the order to end a run.
+    pub fn told_to_end(&mut self, node: &str, id: JobId, attempt: u32) {
+        self.ended.insert((node.to_owned(), id, attempt));
+    }
+
+    /// An agent decides to start a step.
+    ///
+    /// # Errors
+    /// When it was told to end the run before.
+    pub fn starts(&self, node: &str, id: JobId, attempt: u32) -> Result<(), Violation> {
+        if self.ended.contains(&(node.to_owned(), id, attempt)) {
+            let text = format!("{node} starts a step of job {id} run {attempt}, which it was told to end");
+            return Err(Violation::new(NAME, text));
+        }
+        Ok(())
+    }
+
     /// A step's processes come into being on a node.
     ///
     /// # Errors

@@ -5,9 +5,12 @@
 
 mod accounting;
 mod batch;
+mod clients;
 mod configuration;
 mod crash;
+mod diagnostics;
 mod faults;
+mod json;
 mod lifecycle;
 mod prolog;
 mod resources;

@@ -12,6 +12,8 @@ use sluice_testkit::{Cluster, ConfFiles, Finished, Layout, run_with_deadline, wa
 
 use super::recording::Recording;
 
+// Every player has a group of the same name, which stands for the recording's `nogroup`.
+
 /// Jobs that lean on licences, reservations, heterogeneous jobs and limits.
 pub const LEFT_OUT_JOBS: std::ops::RangeInclusive<u32> = 16..=24;
 
@@ -157,19 +159,15 @@ const THEN: &[(u32, &str, &[&str])] = &[
     (19, "alice", &["sbatch -J het -o /dev/null -n1 --mem=100 -t 10 --wrap \"sleep 3000\""]),
     (20, "alice", &["sbatch -J het -o /dev/null -n2 --mem=200 -t 10 --wrap \"sleep 3000\""]),
     (21, "alice", &[
-        "sbatch -J lim1 -w n3 -o /dev/null -n1 --mem=100 -q limited -t 60 --wrap 'sleep 3000'",
-        "sbatch -J lim1 -w n3 -o /dev/null -n1 --mem=100 -t 60 --wrap 'sleep 3000'",
+        "sbatch -J lim1 -w n3 -o /dev/null -n1 --mem=100 -t 5 --wrap 'sleep 3000'",
     ]),
     (22, "alice", &[
-        "sbatch -J lim2 -w n3 -o /dev/null -n1 --mem=100 -q limited -t 60 --wrap 'sleep 3000'",
-        "sbatch -J lim2 -w n3 -o /dev/null -n1 --mem=100 -t 60 --wrap 'sleep 3000'",
+        "sbatch -J lim2 -w n3 -o /dev/null -n1 --mem=100 -t 5 --wrap 'sleep 3000'",
     ]),
     (23, "alice", &[
-        "sbatch -J lim3 -o /dev/null -n1 --mem=100 -q limited -t 60 --wrap 'sleep 3000'",
         "sbatch -J lim3 -H -o /dev/null -n1 --mem=100 -t 60 --wrap 'sleep 3000'",
     ]),
     (24, "alice", &[
-        "sbatch -J hiprio -o /dev/null -N3 --exclusive --nice=50 -q high -t 20 --wrap \"sleep 3000\"",
         "sbatch -J hiprio -o /dev/null -N3 --exclusive --nice=50 -t 20 --wrap \"sleep 3000\"",
     ]),
 ];
@@ -239,6 +237,11 @@ impl Scene {
         .unwrap();
     }
 
+    /// Makes room: jobs that wait for the whole cluster would keep small ones waiting.
+    pub fn make_room(&self) {
+        self.must("root", "scontrol hold 11; scancel 16 24");
+    }
+
     /// The step of job 9 runs, and the running jobs are a second old.
     fn wait_steps(&self) {
         wait_for(DEADLINE, "step 9.0", || {
@@ -276,7 +279,7 @@ impl Scene {
             Some((_, player, uid)) => {
                 let mut command = Command::new("setpriv");
                 command
-                    .args(["--reuid", uid, "--regid", "nogroup", "--clear-groups", "sh", "-c", &line])
+                    .args(["--reuid", uid, "--regid", player, "--clear-groups", "sh", "-c", &line])
                     .env("USER", player)
                     .env("LOGNAME", player);
                 command

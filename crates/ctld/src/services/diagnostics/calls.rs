@@ -70,6 +70,11 @@ pub(super) struct Tally {
     pub(super) total_us: u64,
 }
 
+/// Name, number, and calls of a message.
+pub(super) type TypeRow = (String, u32, Tally);
+/// Uid and calls of a user.
+pub(super) type UserRow = (u32, Tally);
+
 #[derive(Debug, Default)]
 struct Table {
     by_path: HashMap<String, Tally>,
@@ -109,7 +114,7 @@ impl CallTable {
     }
 
     /// (name, number) with the calls, most frequent first; and the same by user.
-    pub(super) fn rows(&self) -> (Vec<(String, u32, Tally)>, Vec<(u32, Tally)>) {
+    pub(super) fn rows(&self) -> (Vec<TypeRow>, Vec<UserRow>) {
         let table = self.table.lock();
         let mut by_type: HashMap<(String, u32), Tally> = HashMap::new();
         for (path, tally) in &table.by_path {
@@ -117,13 +122,13 @@ impl CallTable {
             sum.count += tally.count;
             sum.total_us += tally.total_us;
         }
-        let mut by_user: Vec<(u32, Tally)> = table
+        let mut by_user: Vec<UserRow> = table
             .by_user
             .iter()
             .map(|(uid, tally)| (*uid, *tally))
             .collect();
         drop(table);
-        let mut by_type: Vec<(String, u32, Tally)> = by_type
+        let mut by_type: Vec<TypeRow> = by_type
             .into_iter()
             .map(|((name, number), tally)| (name, number, tally))
             .collect();

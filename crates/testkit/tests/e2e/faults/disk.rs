@@ -68,7 +68,7 @@ fn a_full_disk_refuses_submissions_and_nothing_else() {
         return;
     }
     let mut cluster = Cluster::builder().kill_wait_secs(1).write().unwrap();
-    let disk = SmallDisk::mount(cluster.path("state"), 4);
+    let disk = SmallDisk::mount(cluster.path("state"), 24);
     cluster.start_ctld().unwrap();
     for node in cluster.nodes().to_vec() {
         cluster.start_agent(&node).unwrap();

@@ -1,0 +1,191 @@
+//! sprio: shows what makes the priority of waiting jobs.
+//!
+//! Columns are in [`crate::format::sprio`]. The controller does not compute factors yet; with weights configured this is said
+//! on stderr. Source: sprio(1).
+
+use std::time::Duration;
+
+use sluice_model::error_code::ErrorCode;
+use sluice_model::job::JobInfo;
+use sluice_model::state::JobState;
+use sluice_model::time::UnixSeconds;
+use sluice_proto::v1;
+
+use super::block_on;
+use super::caller::{Place, now, uid_of};
+use super::squeue::{print, report_unknown};
+use crate::client::{Client, ClientError};
+use crate::flags::Command;
+use crate::flags::getopt::Parsed;
+use crate::format::sprio::{PriorityRow, Weights, compare_by, default_format, layout};
+use crate::output;
+use crate::submit::options::Options;
+
+/// How long an absent controller is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs sprio.
+pub fn run(parsed: &Parsed) -> i32 {
+    let place = Place::here();
+    let options = Options::new(
+        Command::Sprio,
+        &Parsed::default(),
+        |name| place.variable(name),
+        parsed,
+    );
+    let filter = match Filter::new(&options) {
+        Ok(filter) => filter,
+        Err(line) => {
+            output::error_line(format!("sprio: error: {line}"));
+            return 1;
+        }
+    };
+    block_on(async {
+        match show(&options, &filter).await {
+            Ok(()) => 0,
+            Err(error) => {
+                output::error_line(format!("sprio: error: {error}"));
+                1
+            }
+        }
+    })
+}
+
+/// Which jobs are shown; empty lists let everything pass.
+struct Filter {
+    jobs: Vec<u32>,
+    users: Vec<u32>,
+    partitions: Vec<String>,
+}
+
+impl Filter {
+    fn new(options: &Options) -> Result<Self, String> {
+        let list = |name: &str| -> Vec<String> {
+            let text = options.get(name).unwrap_or_default();
+            text.split(',')
+                .map(str::trim)
+                .filter(|item| !item.is_empty())
+                .map(String::from)
+                .collect()
+        };
+        let jobs = list("jobs")
+            .iter()
+            .map(|item| {
+                item.parse::<u32>()
+                    .map_err(|_| format!("Invalid job id: {item}"))
+            })
+            .collect::<Result<_, _>>()?;
+        let users = list("user")
+            .iter()
+            .map(|user| uid_of(user).ok_or_else(|| format!("Invalid user: {user}")))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            jobs,
+            users,
+            partitions: list("partition"),
+        })
+    }
+
+    /// Waiting jobs that may start, and running ones where their priority goes on being computed.
+    fn passes(&self, job: &JobInfo, time: UnixSeconds, running_too: bool) -> bool {
+        let shown = match job.state.base {
+            JobState::Pending => {
+                job.priority > 0 && job.eligible_time.is_some_and(|eligible| eligible <= time)
+            }
+            JobState::Running | JobState::Suspended => running_too,
+            _ => false,
+        };
+        let asked = self.jobs.is_empty()
+            || self.jobs.contains(&job.job_id.0)
+            || job
+                .array_job_id
+                .is_some_and(|array| self.jobs.contains(&array.0));
+        shown && asked && (self.users.is_empty() || self.users.contains(&job.description.uid))
+    }
+}
+
+/// The jobs asked for; none when the only one does not exist.
+async fn jobs(client: &Client, filter: &Filter) -> Result<Vec<JobInfo>, ClientError> {
+    let only = match filter.jobs.as_slice() {
+        [only] => vec![*only],
+        _ => Vec::new(),
+    };
+    let request = v1::ListJobsRequest {
+        job_ids: only,
+        users: filter.users.clone(),
+        ..Default::default()
+    };
+    match client.jobs(request).await {
+        Ok(list) => Ok(list.jobs),
+        Err(error) if error.code() == Some(ErrorCode::InvalidJobId) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+async fn show(options: &Options, filter: &Filter) -> Result<(), ClientError> {
+    let client = Client::connect(PATIENCE).await?;
+    let config = client
+        .admin()
+        .show_config(v1::ShowConfigRequest {})
+        .await?
+        .into_inner();
+    let entry = |key: &str| {
+        config
+            .entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map(|entry| entry.value.as_str())
+    };
+    let weights = Weights::from_config(
+        config
+            .entries
+            .iter()
+            .map(|entry| (entry.key.as_str(), entry.value.as_str())),
+    );
+    let format = options.get("format").map_or_else(
+        || default_format(&weights, options.has("long"), options.has("norm")),
+        String::from,
+    );
+    let (layout, unknown) = layout(&format);
+    report_unknown("sprio", &unknown);
+    let mut rows = Vec::new();
+    if options.has("weights") {
+        rows.push(PriorityRow::Weights(weights));
+    } else {
+        if weights.any() {
+            output::error_line(
+                "sprio: priority factors are not computed yet: they are shown as 0 and the weights have no effect",
+            );
+        }
+        let running_too = entry("PriorityFlags").is_some_and(|flags| {
+            flags
+                .split(',')
+                .any(|flag| flag.eq_ignore_ascii_case("CALCULATE_RUNNING"))
+        });
+        let cluster = options
+            .has("clusters")
+            .then(|| client.settings.cluster.clone());
+        let time = now();
+        for job in jobs(&client, filter).await? {
+            if !filter.passes(&job, time, running_too) {
+                continue;
+            }
+            for partition in job.partition.split(',') {
+                let asked = filter.partitions.is_empty()
+                    || filter.partitions.iter().any(|name| name == partition);
+                if asked {
+                    rows.push(PriorityRow::Job {
+                        job: Box::new(job.clone()),
+                        partition: partition.to_string(),
+                        weights: weights.clone(),
+                        cluster: cluster.clone(),
+                    });
+                }
+            }
+        }
+        let sort = options.get("sort").unwrap_or("i");
+        rows.sort_by(|first, second| compare_by(sort, first, second));
+    }
+    print(&layout, &rows, options.has("noheader"));
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! sshare: shows shares of accounts and users.
+//!
+//! Columns are in [`crate::format::sshare`]; that usage is not accumulated yet is said on stderr. Source: sshare(1).
+
+use std::time::Duration;
+
+use sluice_model::accounting::AssociationRecord;
+use sluice_model::error_code::ErrorCode;
+use sluice_proto::v1;
+
+use super::block_on;
+use super::caller::{Place, now, uid_of, user_name};
+use super::sdiag::envelope;
+use crate::client::{Client, ClientError};
+use crate::flags::Command;
+use crate::flags::getopt::Parsed;
+use crate::format::sacct::{TableStyle, table_header, table_line};
+use crate::format::sshare::{
+    FIELDS, FORMAT_DEFAULT, FORMAT_LONG, FORMAT_LONG_PARTITION, FORMAT_PARTITION, ShareField,
+    ShareRow, ShareView, add_running, columns, json, rows,
+};
+use crate::output;
+use crate::submit::options::Options;
+
+/// How long an absent controller is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs sshare.
+pub fn run(parsed: &Parsed) -> i32 {
+    let place = Place::here();
+    let options = Options::new(
+        Command::Sshare,
+        &Parsed::default(),
+        |name| place.variable(name),
+        parsed,
+    );
+    if options.has("helpformat") {
+        let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+        output::text_out(&field_list(&names));
+        return 0;
+    }
+    if options.has("yaml") {
+        output::error_line("sshare: error: YAML output is not supported yet: use --json");
+        return 1;
+    }
+    let default = match (options.has("long"), options.has("partition")) {
+        (false, false) => FORMAT_DEFAULT,
+        (false, true) => FORMAT_PARTITION,
+        (true, false) => FORMAT_LONG,
+        (true, true) => FORMAT_LONG_PARTITION,
+    };
+    let columns = match columns(options.get("format").unwrap_or(default)) {
+        Ok(columns) => columns,
+        Err(name) => {
+            output::error_line(format!(
+                "sshare: error: Invalid field requested: \"{name}\""
+            ));
+            return 1;
+        }
+    };
+    let users = match users(&options, &place) {
+        Ok(users) => users,
+        Err(line) => {
+            output::error_line(line);
+            return 1;
+        }
+    };
+    block_on(async {
+        match show(&options, &place, &columns, users.as_deref()).await {
+            Ok(()) => 0,
+            Err(error) => {
+                let text = match error.code() {
+                    Some(ErrorCode::NotSupported | ErrorCode::Disabled) => {
+                        "sshare: error: Slurm accounting storage is disabled: there are no associations"
+                            .to_string()
+                    }
+                    _ => format!("sshare: error: {error}"),
+                };
+                output::error_line(text);
+                1
+            }
+        }
+    })
+}
+
+/// Names in four columns, as `--helpformat` lists them.
+pub(super) fn field_list(names: &[&str]) -> String {
+    let mut text = String::new();
+    for row in names.chunks(4) {
+        let cells: Vec<String> = row.iter().map(|name| format!("{name:<19}")).collect();
+        text.push_str(&cells.join(" "));
+        text.push('\n');
+    }
+    text
+}
+
+/// How tables are printed.
+pub(super) fn table_style(options: &Options) -> TableStyle {
+    match (options.has("parsable"), options.has("parsable2")) {
+        (_, true) => TableStyle::Delimited {
+            delimiter: "|".to_string(),
+            trailing: false,
+        },
+        (true, _) => TableStyle::Delimited {
+            delimiter: "|".to_string(),
+            trailing: true,
+        },
+        _ => TableStyle::Padded,
+    }
+}
+
+fn list(options: &Options, name: &str) -> Vec<String> {
+    let text = options.get(name).unwrap_or_default();
+    text.split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty())
+        .map(String::from)
+        .collect()
+}
+
+/// Whose rows are shown: `None` = everybody's.
+fn users(options: &Options, place: &Place) -> Result<Option<Vec<String>>, String> {
+    if options.has("all") {
+        return Ok(None);
+    }
+    let given = list(options, "user");
+    if given.is_empty() {
+        return Ok(Some(vec![user_name(place.uid)]));
+    }
+    given
+        .iter()
+        .map(|user| {
+            uid_of(user)
+                .map(user_name)
+                .ok_or_else(|| format!("sshare: error: Invalid user: {user}"))
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .map(Some)
+}
+
+async fn show(
+    options: &Options,
+    place: &Place,
+    columns: &[(&'static ShareField, i32)],
+    users: Option<&[String]>,
+) -> Result<(), ClientError> {
+    let client = Client::connect(PATIENCE).await?;
+    let request = v1::ListAssociationsRequest {
+        clusters: vec![client.settings.cluster.clone()],
+        without_parent_limits: true,
+        ..Default::default()
+    };
+    let associations = client
+        .accounting()
+        .list_associations(request)
+        .await?
+        .into_inner()
+        .associations
+        .into_iter()
+        .map(AssociationRecord::try_from)
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut tree = rows(associations);
+    let shows = |name: &str| columns.iter().any(|(field, _)| field.name == name);
+    let with_tres = options.has("json") || shows("TRESRunMins") || shows("GrpTRESRaw");
+    let mut view = ShareView {
+        tree: !options.has("users"),
+        tres: Vec::new(),
+    };
+    if with_tres {
+        view.tres = accounting_tres(&client).await?;
+        let jobs = client.jobs(v1::ListJobsRequest::default()).await?.jobs;
+        add_running(&mut tree, &jobs, now());
+    }
+    let accounts = list(options, "accounts");
+    let shown: Vec<ShareRow> = tree
+        .into_iter()
+        .filter(|row| {
+            let association = &row.association;
+            let user = association.user.as_str();
+            let user_fits = match user {
+                "" => !options.has("users"),
+                user => users.is_none_or(|users| users.iter().any(|name| name == user)),
+            };
+            let account_fits =
+                accounts.is_empty() || accounts.iter().any(|name| *name == association.account);
+            user_fits && account_fits
+        })
+        .collect();
+    output::error_line(
+        "sshare: usage is not accumulated yet: it is shown as 0, and fair-share factors as those of unused shares",
+    );
+    if options.has("json") {
+        let envelope = envelope("sshare", &client, place).await?;
+        output::text_out(&envelope.around("shares", json(&shown, &view)).pretty());
+        return Ok(());
+    }
+    let style = table_style(options);
+    let mut text = String::new();
+    if !options.has("noheader") {
+        let names: Vec<(String, i32)> = columns
+            .iter()
+            .map(|(field, width)| (field.name.to_string(), *width))
+            .collect();
+        text.push_str(&table_header(&names, &style));
+    }
+    for row in &shown {
+        let values: Vec<(String, i32)> = columns
+            .iter()
+            .map(|(field, width)| ((field.value)(row, &view), *width))
+            .collect();
+        text.push_str(&table_line(&values, &style));
+        text.push('\n');
+    }
+    output::text_out(&text);
+    Ok(())
+}
+
+/// AccountingStorageTRES.
+async fn accounting_tres(client: &Client) -> Result<Vec<String>, ClientError> {
+    let config = client
+        .admin()
+        .show_config(v1::ShowConfigRequest {})
+        .await?
+        .into_inner();
+    Ok(config
+        .entries
+        .iter()
+        .find(|entry| entry.key == "AccountingStorageTRES")
+        .map(|entry| entry.value.split(',').map(String::from).collect())
+        .unwrap_or_default())
+}
