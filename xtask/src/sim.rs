@@ -8,5 +8,17 @@ use crate::cargo::{cargo, must_succeed};
 
 /// Builds the simulator and runs it.
 pub fn run(args: &[String]) -> Result<()> {
-    must_succeed(cargo().args(["run", "--quiet", "--profile", "fast", "--package", "sluice-sim", "--"]).args(args))
+    must_succeed(
+        cargo()
+            .args([
+                "run",
+                "--quiet",
+                "--profile",
+                "fast",
+                "--package",
+                "sluice-sim",
+                "--",
+            ])
+            .args(args),
+    )
 }

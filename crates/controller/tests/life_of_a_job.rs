@@ -849,3 +849,43 @@ fn mails_are_sent_as_asked() {
     );
     w.check();
 }
+
+/// A running script whose step daemon dies is lost by its node: requeued without a hold, or NODE_FAIL where that is not allowed.
+#[test]
+fn a_lost_script_is_a_node_failure() {
+    use sluice_model::ids::StepId;
+    use sluice_model::launch::StepExit;
+    let mut w = World::new();
+    let again = w.submit(cpus(1));
+    let never = w.submit(JobDescription {
+        requeue: Some(false),
+        ..cpus(1)
+    });
+    w.pass();
+    for id in [again, never] {
+        let started = AgentReport::StepStarted {
+            job_id: id,
+            attempt: 0,
+            step_id: StepId::Batch,
+            pids: vec![1],
+        };
+        let host = w.nodes(id);
+        w.report(&host, started);
+        w.report(
+            &host,
+            AgentReport::StepEnded(StepExit {
+                job_id: id,
+                attempt: 0,
+                step_id: StepId::Batch,
+                tasks: Vec::new(),
+                launch_error: Some("stepd died".to_owned()),
+                usage: Default::default(),
+                end_time: w.now,
+            }),
+        );
+    }
+    w.epilogs();
+    assert_eq!((w.state(again).as_str(), w.state(never).as_str()), ("PD", "NF"));
+    assert_ne!(w.cluster.job(again).unwrap().priority, 0, "it is not held");
+    w.check();
+}

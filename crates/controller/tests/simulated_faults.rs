@@ -2,12 +2,12 @@
 
 mod world;
 
+use sluice_controller::accounting_feed;
 use sluice_controller::cluster::Job;
 use sluice_controller::command::agent::{self, Registration};
 use sluice_controller::command::cancel::{SignalRequest, signal_targets};
 use sluice_controller::command::requeue::{RequeueRequest, requeue_targets};
 use sluice_controller::command::suspend::suspend_targets;
-use sluice_controller::accounting_feed;
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::job::JobDescription;

@@ -71,7 +71,8 @@ mod tests {
     #[test]
     fn ranges_include_their_ends() {
         let mut chance = Chance::new(1);
-        let seen: std::collections::BTreeSet<u64> = (0..200).map(|_| chance.between(3, 5)).collect();
+        let seen: std::collections::BTreeSet<u64> =
+            (0..200).map(|_| chance.between(3, 5)).collect();
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), [3, 4, 5]);
         assert_eq!(chance.between(7, 7), 7);
     }

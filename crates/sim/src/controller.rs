@@ -29,12 +29,22 @@ const COMPARE_EVERY: u64 = 16;
 
 /// A command that waits for the writer.
 enum Command {
-    Register { link: u64, registration: Box<Registration> },
-    Report { node: String, envelope: Box<ReportEnvelope> },
-    Disconnected { node: String },
+    Register {
+        link: u64,
+        registration: Box<Registration>,
+    },
+    Report {
+        node: String,
+        envelope: Box<ReportEnvelope>,
+    },
+    Disconnected {
+        node: String,
+    },
     Tick,
     Plan(Box<Plan>),
-    User { request: u64 },
+    User {
+        request: u64,
+    },
 }
 
 /// To be told once the batch is durable.
@@ -84,7 +94,11 @@ impl Controller {
     pub fn new(initial: &Cluster) -> Self {
         let mut disk = Disk::default();
         disk.store_checkpoint(0, rmp_serde::to_vec_named(initial).unwrap_or_default());
-        Self { disk, life: 0, running: None }
+        Self {
+            disk,
+            life: 0,
+            running: None,
+        }
     }
 
     /// Its life's number while it is up.
@@ -133,7 +147,10 @@ impl World {
         self.controller.life += 1;
         let life = self.controller.life;
         self.note(|| format!("controller starts, life {life}"));
-        let planner = Planner { wanted: true, ..Planner::default() };
+        let planner = Planner {
+            wanted: true,
+            ..Planner::default()
+        };
         self.controller.running = Some(Running {
             life,
             published: cluster.clone(),
@@ -152,7 +169,9 @@ impl World {
 
     /// The daemon is killed.
     pub fn controller_dies(&mut self) {
-        let Some(running) = self.controller.running.take() else { return };
+        let Some(running) = self.controller.running.take() else {
+            return;
+        };
         self.note(|| format!("controller dies, life {}", running.life));
         let damage = self.options.faults.checkpoint_damage && self.chance.likely(200);
         self.controller.disk.crash(&mut self.chance, damage);
@@ -164,7 +183,9 @@ impl World {
     }
 
     fn enqueue(&mut self, command: Command) {
-        let Some(running) = &mut self.controller.running else { return };
+        let Some(running) = &mut self.controller.running else {
+            return;
+        };
         running.queue.push_back(command);
         let life = running.life;
         self.after(0, Happening::Work { life });
@@ -172,17 +193,24 @@ impl World {
 
     /// The writer takes what waits, unless it is flushing.
     pub fn work(&mut self, life: u64) -> Result<(), Violation> {
-        let Some(running) = self.controller.current(life) else { return Ok(()) };
+        let Some(running) = self.controller.current(life) else {
+            return Ok(());
+        };
         if running.flushing.is_some() || running.queue.is_empty() {
             return Ok(());
         }
         let commands: Vec<Command> = running.queue.drain(..).collect();
-        let mut batch = Batch { effects: Vec::new(), told: Vec::new() };
+        let mut batch = Batch {
+            effects: Vec::new(),
+            told: Vec::new(),
+        };
         let mut entries = Vec::new();
         for command in commands {
             self.run_command(life, command, &mut batch, &mut entries);
         }
-        let Some(running) = self.controller.current(life) else { return Ok(()) };
+        let Some(running) = self.controller.current(life) else {
+            return Ok(());
+        };
         let violations = check::recount(&running.live);
         if let Some(first) = violations.first() {
             return Err(Violation::new("nothing is given twice", first.to_string()));
@@ -198,12 +226,26 @@ impl World {
         Ok(())
     }
 
-    fn run_command(&mut self, life: u64, command: Command, batch: &mut Batch, entries: &mut Vec<JournalEntry>) {
+    fn run_command(
+        &mut self,
+        life: u64,
+        command: Command,
+        batch: &mut Batch,
+        entries: &mut Vec<JournalEntry>,
+    ) {
         let now = self.now();
         let users = &mut self.users;
-        let Some(running) = self.controller.running.as_mut().filter(|running| running.life == life) else { return };
+        let Some(running) = self
+            .controller
+            .running
+            .as_mut()
+            .filter(|running| running.life == life)
+        else {
+            return;
+        };
         let live = &mut running.live;
-        let (done, told): (Result<((), JournalEntry, Vec<Effect>), Rejection>, Told) = match command {
+        let (done, told): (Result<((), JournalEntry, Vec<Effect>), Rejection>, Told) = match command
+        {
             Command::Register { link, registration } => {
                 let name = registration.node.clone();
                 let done = Transaction::run(live, now, |t| {
@@ -218,7 +260,12 @@ impl World {
                 let done = Transaction::run(live, now, |t| {
                     agent::report(t, &node, envelope.report);
                     if envelope.sequence > 0 {
-                        t.order(&node, AgentOrder::Acknowledge { sequence: envelope.sequence });
+                        t.order(
+                            &node,
+                            AgentOrder::Acknowledge {
+                                sequence: envelope.sequence,
+                            },
+                        );
                     }
                     Ok(())
                 });
@@ -246,8 +293,13 @@ impl World {
                 (done, Told::Planner)
             }
             Command::User { request } => match users.execute(request, live, now) {
-                Ok((answer, entry, effects)) => (Ok(((), entry, effects)), Told::User(request, answer)),
-                Err(rejection) => (Err(rejection.clone()), Told::User(request, Answer::Refused(rejection.to_string()))),
+                Ok((answer, entry, effects)) => {
+                    (Ok(((), entry, effects)), Told::User(request, answer))
+                }
+                Err(rejection) => (
+                    Err(rejection.clone()),
+                    Told::User(request, Answer::Refused(rejection.to_string())),
+                ),
             },
         };
         match done {
@@ -266,12 +318,17 @@ impl World {
 
     /// A batch is durable: check it, publish, carry out, answer.
     pub fn flushed(&mut self, life: u64) -> Result<(), Violation> {
-        let Some(batch) = self.controller.current(life).and_then(|running| running.flushing.take()) else {
+        let Some(batch) = self
+            .controller
+            .current(life)
+            .and_then(|running| running.flushing.take())
+        else {
             return Ok(());
         };
         if let Some((number, bytes)) = self.controller.disk.flushed() {
-            let entries = disk::decode(&bytes)
-                .ok_or_else(|| Violation::new("the journal is read back", format!("batch {number}")))?;
+            let entries = disk::decode(&bytes).ok_or_else(|| {
+                Violation::new("the journal is read back", format!("batch {number}"))
+            })?;
             if self.trace.is_some() {
                 for event in entries.iter().flat_map(|entry| &entry.events) {
                     self.note(|| brief(event));
@@ -287,7 +344,9 @@ impl World {
                 running.since_checkpoint += 1;
             }
         }
-        let Some(running) = self.controller.current(life) else { return Ok(()) };
+        let Some(running) = self.controller.current(life) else {
+            return Ok(());
+        };
         running.published = running.live.clone();
         for effect in batch.effects {
             self.carry_out_effect(life, effect);
@@ -300,7 +359,9 @@ impl World {
     }
 
     fn carry_out_effect(&mut self, life: u64, effect: Effect) {
-        let Some(running) = self.controller.current(life) else { return };
+        let Some(running) = self.controller.current(life) else {
+            return;
+        };
         match effect {
             Effect::Order { node, order } => {
                 if let Some(link) = running.sessions.get(&node).copied() {
@@ -332,7 +393,9 @@ impl World {
     fn checkpoint_if_due(&mut self, life: u64) {
         let every = self.options.checkpoint_every;
         let through = self.controller.disk.last();
-        let Some(running) = self.controller.current(life) else { return };
+        let Some(running) = self.controller.current(life) else {
+            return;
+        };
         if running.since_checkpoint < every || running.checkpoint_running {
             return;
         }
@@ -340,11 +403,23 @@ impl World {
         running.checkpoint_running = true;
         let bytes = rmp_serde::to_vec_named(&running.live).unwrap_or_default();
         let delay = self.chance.between(1, 300);
-        self.after(delay, Happening::CheckpointWritten { life, through, bytes });
+        self.after(
+            delay,
+            Happening::CheckpointWritten {
+                life,
+                through,
+                bytes,
+            },
+        );
     }
 
     /// A checkpoint is complete.
-    pub fn checkpoint_written(&mut self, life: u64, through: u64, bytes: Vec<u8>) -> Result<(), Violation> {
+    pub fn checkpoint_written(
+        &mut self,
+        life: u64,
+        through: u64,
+        bytes: Vec<u8>,
+    ) -> Result<(), Violation> {
         if let Some(running) = self.controller.current(life) {
             running.checkpoint_running = false;
             self.controller.disk.store_checkpoint(through, bytes);
@@ -364,7 +439,9 @@ impl World {
     /// The planner's thread: plans when it was woken or its sleep is over.
     pub fn planner_wakes(&mut self, life: u64) -> Result<(), Violation> {
         let (now_ms, now) = (self.now_ms, self.now());
-        let Some(running) = self.controller.current(life) else { return Ok(()) };
+        let Some(running) = self.controller.current(life) else {
+            return Ok(());
+        };
         let planner = &mut running.planner;
         if planner.busy || !(planner.wanted || planner.wake_at <= now_ms) {
             return Ok(());
@@ -373,11 +450,16 @@ impl World {
         planner.busy = true;
         let snapshot = running.published.clone();
         let plan = schedule::plan(&snapshot, now, PlanOptions::default());
-        let wait = plan.next_wakeup.map_or(IDLE_MS, |at| (at.since(now).max(1) as u64 * 1000).min(IDLE_MS));
+        let wait = plan.next_wakeup.map_or(IDLE_MS, |at| {
+            (at.since(now).max(1) as u64 * 1000).min(IDLE_MS)
+        });
         running.planner.wake_at = now_ms + wait;
         running.planner.plan = Some(Box::new(plan.clone()));
         if let Some(first) = check::check_plan(&snapshot, &plan, now).first() {
-            return Err(Violation::new("a plan keeps its rules and delays no head", first.to_string()));
+            return Err(Violation::new(
+                "a plan keeps its rules and delays no head",
+                first.to_string(),
+            ));
         }
         let (low, high) = self.options.plan_ms;
         let delay = self.chance.between(low, high);
@@ -388,7 +470,10 @@ impl World {
 
     /// The plan goes to the writer.
     pub fn planned(&mut self, life: u64) -> Result<(), Violation> {
-        let plan = self.controller.current(life).and_then(|running| running.planner.plan.take());
+        let plan = self
+            .controller
+            .current(life)
+            .and_then(|running| running.planner.plan.take());
         if let Some(plan) = plan {
             self.enqueue(Command::Plan(plan));
         }
@@ -398,29 +483,64 @@ impl World {
     /// An agent's message arrives.
     pub fn to_controller(&mut self, link: u64, sent: u64, envelope: ReportEnvelope) {
         let now = self.now_ms;
-        let Some(state) = self.network.link(link).filter(|_| self.network.is_read(link, sent, now)) else { return };
+        let Some(state) = self
+            .network
+            .link(link)
+            .filter(|_| self.network.is_read(link, sent, now))
+        else {
+            return;
+        };
         let (node, life, registered) = (state.node, state.controller, state.registered);
         if self.controller.up() != Some(life) {
             return;
         }
         let name = self.nodes[node].name.clone();
         if registered {
-            self.enqueue(Command::Report { node: name, envelope: Box::new(envelope) });
+            self.enqueue(Command::Report {
+                node: name,
+                envelope: Box::new(envelope),
+            });
             return;
         }
-        let AgentReport::Register { node, hardware, steps, jobs, health_error, .. } = envelope.report else { return };
+        let AgentReport::Register {
+            node,
+            hardware,
+            steps,
+            jobs,
+            health_error,
+            ..
+        } = envelope.report
+        else {
+            return;
+        };
         self.network.register(link);
         if let Some(running) = &mut self.controller.running {
             running.sessions.insert(name, link);
         }
-        let registration = Registration { node, hardware, steps, jobs, health_error, heartbeat_secs: HEARTBEAT_SECS };
-        self.enqueue(Command::Register { link, registration: Box::new(registration) });
+        let registration = Registration {
+            node,
+            hardware,
+            steps,
+            jobs,
+            health_error,
+            heartbeat_secs: HEARTBEAT_SECS,
+        };
+        self.enqueue(Command::Register {
+            link,
+            registration: Box::new(registration),
+        });
     }
 
     /// The controller notices that a link is gone.
     pub fn controller_notices(&mut self, link: u64) {
-        let Some(running) = &mut self.controller.running else { return };
-        let node = running.sessions.iter().find(|(_, number)| **number == link).map(|(name, _)| name.clone());
+        let Some(running) = &mut self.controller.running else {
+            return;
+        };
+        let node = running
+            .sessions
+            .iter()
+            .find(|(_, number)| **number == link)
+            .map(|(name, _)| name.clone());
         if let Some(node) = node {
             running.sessions.remove(&node);
             self.enqueue(Command::Disconnected { node });

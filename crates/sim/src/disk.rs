@@ -110,7 +110,11 @@ impl Disk {
             self.checkpoints.remove(0);
         }
         let oldest = self.checkpoints.first().map_or(0, |(through, _)| *through);
-        while self.batches.front().is_some_and(|(number, _)| *number < oldest) {
+        while self
+            .batches
+            .front()
+            .is_some_and(|(number, _)| *number < oldest)
+        {
             self.batches.pop_front();
         }
     }
@@ -122,16 +126,23 @@ impl Disk {
     /// When something is missing or unreadable that had been flushed.
     pub fn recover(&mut self) -> Result<(Cluster, Vec<(u64, Vec<JournalEntry>)>), Violation> {
         let lost = |text: &str| Violation::new("the journal is read back", text.to_owned());
-        let (through, bytes) = self.checkpoints.last().ok_or_else(|| lost("there is no checkpoint"))?;
-        let mut cluster: Cluster =
-            rmp_serde::from_slice(bytes).map_err(|error| lost(&format!("checkpoint {through}: {error}")))?;
+        let (through, bytes) = self
+            .checkpoints
+            .last()
+            .ok_or_else(|| lost("there is no checkpoint"))?;
+        let mut cluster: Cluster = rmp_serde::from_slice(bytes)
+            .map_err(|error| lost(&format!("checkpoint {through}: {error}")))?;
         let mut replayed = Vec::new();
         let mut torn = false;
         for (number, batch) in self.batches.iter().filter(|(number, _)| number >= through) {
             match decode(batch) {
                 Some(entries) => replayed.push((*number, entries)),
                 None if *number == self.next => torn = true,
-                None => return Err(lost(&format!("batch {number} was flushed and is unreadable"))),
+                None => {
+                    return Err(lost(&format!(
+                        "batch {number} was flushed and is unreadable"
+                    )));
+                }
             }
         }
         if torn {
@@ -140,7 +151,9 @@ impl Disk {
         let expected: Vec<u64> = (*through..self.next).collect();
         let found: Vec<u64> = replayed.iter().map(|(number, _)| *number).collect();
         if expected != found {
-            return Err(lost(&format!("batches {expected:?} are needed, {found:?} are there")));
+            return Err(lost(&format!(
+                "batches {expected:?} are needed, {found:?} are there"
+            )));
         }
         for (_, entries) in &replayed {
             for event in entries.iter().flat_map(|entry| &entry.events) {
@@ -157,7 +170,10 @@ mod tests {
 
     fn entry() -> JournalEntry {
         let jobs = vec![sluice_model::ids::JobId(7)];
-        JournalEntry { events: vec![sluice_controller::Event::JobsPurged { jobs }], accounting: Vec::new() }
+        JournalEntry {
+            events: vec![sluice_controller::Event::JobsPurged { jobs }],
+            accounting: Vec::new(),
+        }
     }
 
     /// A batch is there as a whole or not at all, wherever it is cut.

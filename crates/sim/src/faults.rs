@@ -20,8 +20,14 @@ pub enum Fault {
     Partition,
 }
 
-const ALL: [Fault; 6] =
-    [Fault::Controller, Fault::Agent, Fault::Reboot, Fault::Link, Fault::StepDaemon, Fault::Partition];
+const ALL: [Fault; 6] = [
+    Fault::Controller,
+    Fault::Agent,
+    Fault::Reboot,
+    Fault::Link,
+    Fault::StepDaemon,
+    Fault::Partition,
+];
 
 impl World {
     fn mean(&self, fault: Fault) -> u64 {
@@ -84,7 +90,11 @@ impl World {
                 }
             }
             Fault::StepDaemon => {
-                let steps: Vec<_> = self.nodes[node].processes.values().map(|process| process.step).collect();
+                let steps: Vec<_> = self.nodes[node]
+                    .processes
+                    .values()
+                    .map(|process| process.step)
+                    .collect();
                 if !steps.is_empty() {
                     let step = self.chance.pick(&steps);
                     self.step_daemon_dies(node, step);
@@ -94,7 +104,11 @@ impl World {
                 let until = self.now_ms + self.chance.between(1_000, 100_000);
                 self.network.cut(node, until);
                 for link in self.network.whole() {
-                    if self.network.link(link).is_some_and(|link| link.node == node) {
+                    if self
+                        .network
+                        .link(link)
+                        .is_some_and(|link| link.node == node)
+                    {
                         self.break_link(link, 20_000);
                     }
                 }

@@ -52,7 +52,12 @@ pub const TRACE_LINES: usize = 200;
 pub fn run(seed: u64, trace_lines: usize) -> Result<Summary, Box<Failure>> {
     let once = |lines| -> Result<Summary, (Violation, Vec<String>)> {
         let mut world = World::new(seed, lines).map_err(|violation| (violation, Vec::new()))?;
-        world.run().map_err(|violation| (violation, world.trace.take().unwrap_or_default().into_iter().collect()))
+        world.run().map_err(|violation| {
+            (
+                violation,
+                world.trace.take().unwrap_or_default().into_iter().collect(),
+            )
+        })
     };
     match once(0) {
         Ok(summary) => Ok(summary),
@@ -60,9 +65,17 @@ pub fn run(seed: u64, trace_lines: usize) -> Result<Summary, Box<Failure>> {
             Ok(_) => {
                 let text = "the run with a trace went another way".to_owned();
                 let violation = Violation::new("a seed gives one run", text);
-                Err(Box::new(Failure { seed, violation, trace: Vec::new() }))
+                Err(Box::new(Failure {
+                    seed,
+                    violation,
+                    trace: Vec::new(),
+                }))
             }
-            Err((violation, trace)) => Err(Box::new(Failure { seed, violation, trace })),
+            Err((violation, trace)) => Err(Box::new(Failure {
+                seed,
+                violation,
+                trace,
+            })),
         },
     }
 }

@@ -5,7 +5,8 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-const USAGE: &str = "usage: sluice-sim [--seed N] [--seeds COUNT] [--secs BOX] [--trace LINES] [--keep-going]";
+const USAGE: &str =
+    "usage: sluice-sim [--seed N] [--seeds COUNT] [--secs BOX] [--trace LINES] [--keep-going]";
 
 /// What was asked for.
 struct Call {
@@ -17,7 +18,13 @@ struct Call {
 }
 
 fn parse(mut args: impl Iterator<Item = String>) -> Option<Call> {
-    let mut call = Call { first: 0, count: u64::MAX, time: None, keep_going: false, trace: sluice_sim::TRACE_LINES };
+    let mut call = Call {
+        first: 0,
+        count: u64::MAX,
+        time: None,
+        keep_going: false,
+        trace: sluice_sim::TRACE_LINES,
+    };
     let mut given = (false, false);
     while let Some(arg) = args.next() {
         if arg == "--keep-going" {
@@ -45,7 +52,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let begin = Instant::now();
-    let (mut runs, mut failed, mut steps, mut jobs, mut scripts, mut simulated_ms) = (0_u64, 0_u64, 0, 0, 0, 0);
+    let (mut runs, mut failed, mut steps, mut jobs, mut scripts, mut simulated_ms) =
+        (0_u64, 0_u64, 0, 0, 0, 0);
     while runs < call.count && call.time.is_none_or(|time| begin.elapsed() < time) {
         let seed = call.first.wrapping_add(runs);
         runs += 1;
@@ -58,7 +66,13 @@ fn main() -> ExitCode {
             }
             Err(failure) if call.keep_going => {
                 let text = failure.violation.to_string();
-                println!("seed {seed}: {}", text.chars().take(300).collect::<String>().replace('\n', " "));
+                println!(
+                    "seed {seed}: {}",
+                    text.chars()
+                        .take(300)
+                        .collect::<String>()
+                        .replace('\n', " ")
+                );
                 failed += 1;
             }
             Err(failure) => {
@@ -73,5 +87,9 @@ fn main() -> ExitCode {
         simulated_ms / 3_600_000,
         begin.elapsed().as_secs_f64()
     );
-    if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if failed > 0 {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
 }

@@ -84,7 +84,11 @@ impl Network {
     /// Unbroken links.
     #[must_use]
     pub fn whole(&self) -> Vec<u64> {
-        self.links.iter().filter(|(_, link)| link.broken.is_none()).map(|(number, _)| *number).collect()
+        self.links
+            .iter()
+            .filter(|(_, link)| link.broken.is_none())
+            .map(|(number, _)| *number)
+            .collect()
     }
 
     /// Marks a link as broken; true if it was whole.
@@ -102,7 +106,10 @@ impl Network {
     /// What was sent then is read by the controller now.
     #[must_use]
     pub fn is_read(&self, link: u64, sent: u64, now: u64) -> bool {
-        self.link(link).is_some_and(|link| link.broken.is_none_or(|at| sent <= at && now <= link.readable_until))
+        self.link(link).is_some_and(|link| {
+            link.broken
+                .is_none_or(|at| sent <= at && now <= link.readable_until)
+        })
     }
 }
 
@@ -110,7 +117,11 @@ impl World {
     fn delay(&mut self) -> u64 {
         let (low, high) = self.options.network_ms;
         // Most messages are quick, some take long.
-        let high = if self.chance.likely(900) { low + (high - low) / 10 } else { high };
+        let high = if self.chance.likely(900) {
+            low + (high - low) / 10
+        } else {
+            high
+        };
         self.chance.between(low, high)
     }
 
@@ -123,32 +134,56 @@ impl World {
     pub fn send_up(&mut self, link: u64, envelope: ReportEnvelope) {
         let delay = self.delay();
         let now = self.now_ms;
-        let Some(state) = self.network.links.get_mut(&link) else { return };
+        let Some(state) = self.network.links.get_mut(&link) else {
+            return;
+        };
         let at = (now + delay).max(state.up_free);
         state.up_free = at;
         let envelope = Box::new(envelope);
-        self.after(at - now, Happening::ToController { link, sent: now, envelope });
+        self.after(
+            at - now,
+            Happening::ToController {
+                link,
+                sent: now,
+                envelope,
+            },
+        );
     }
 
     /// Sends a message to an agent.
     pub fn send_down(&mut self, link: u64, order: AgentOrder) {
         let delay = self.delay();
         let now = self.now_ms;
-        let Some(state) = self.network.links.get_mut(&link) else { return };
+        let Some(state) = self.network.links.get_mut(&link) else {
+            return;
+        };
         let at = (now + delay).max(state.down_free);
         state.down_free = at;
-        self.after(at - now, Happening::ToAgent { link, order: Box::new(order) });
+        self.after(
+            at - now,
+            Happening::ToAgent {
+                link,
+                order: Box::new(order),
+            },
+        );
     }
 
     /// A link breaks; both ends notice in their own time.
     pub fn break_link(&mut self, link: u64, notice_max_ms: u64) {
         let now = self.now_ms;
-        let readable = if self.chance.likely(500) { now + self.chance.between(0, 1_000) } else { 0 };
+        let readable = if self.chance.likely(500) {
+            now + self.chance.between(0, 1_000)
+        } else {
+            0
+        };
         if !self.network.break_link(link, now, readable) {
             return;
         }
         self.note(|| format!("link {link} breaks"));
-        let (first, second) = (self.chance.between(1, notice_max_ms), self.chance.between(1, notice_max_ms));
+        let (first, second) = (
+            self.chance.between(1, notice_max_ms),
+            self.chance.between(1, notice_max_ms),
+        );
         self.after(first, Happening::ControllerNotices { link });
         self.after(second, Happening::AgentNotices { link });
     }

@@ -9,7 +9,9 @@ use std::time::Duration;
 use sluice_agent::core::{AgentCore, CoreSettings, Effect, FoundStep, JobRecord, RecoveredStep};
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::ids::{JobId, StepId};
-use sluice_model::launch::{AgentOrder, AgentReport, LiveStep, ReportEnvelope, StepExit, StepLaunch, StepUsage};
+use sluice_model::launch::{
+    AgentOrder, AgentReport, LiveStep, ReportEnvelope, StepExit, StepLaunch, StepUsage,
+};
 use sluice_model::node::{NodeHardware, NodeLoad};
 use sluice_model::time::UnixSeconds;
 
@@ -93,7 +95,11 @@ pub struct SimNode {
 
 impl std::fmt::Display for SimNode {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "node {}: agent {:?}, processes {:?}, outbox {:?}", self.name, self.agent, self.processes, self.spool.outbox)
+        write!(
+            out,
+            "node {}: agent {:?}, processes {:?}, outbox {:?}",
+            self.name, self.agent, self.processes, self.spool.outbox
+        )
     }
 }
 
@@ -108,7 +114,10 @@ impl SimNode {
         };
         Self {
             name,
-            spool: Spool { next: 1, ..Spool::default() },
+            spool: Spool {
+                next: 1,
+                ..Spool::default()
+            },
             processes: BTreeMap::new(),
             agent: None,
             lives: 0,
@@ -121,13 +130,21 @@ impl SimNode {
     /// Nothing runs here, and nothing waits to be told.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        let agent_idle = self.agent.as_ref().is_some_and(|agent| agent.link.is_some() && agent.core.job_count() == 0);
-        agent_idle && self.processes.is_empty() && self.spool.outbox.is_empty() && self.spool.jobs.is_empty()
+        let agent_idle = self
+            .agent
+            .as_ref()
+            .is_some_and(|agent| agent.link.is_some() && agent.core.job_count() == 0);
+        agent_idle
+            && self.processes.is_empty()
+            && self.spool.outbox.is_empty()
+            && self.spool.jobs.is_empty()
     }
 
     /// Steps with processes here: whether they are stopped, and since when they run.
     pub fn running_steps(&self) -> impl Iterator<Item = (LiveStep, bool, UnixSeconds)> {
-        self.processes.values().map(|process| (process.step, process.running_since.is_none(), process.began))
+        self.processes
+            .values()
+            .map(|process| (process.step, process.running_since.is_none(), process.began))
     }
 
     /// The agent is up.
@@ -161,13 +178,22 @@ impl World {
             }
             Happening::Heartbeat { node, life } => {
                 if self.nodes[node].agent(life).is_some() {
-                    self.report(node, AgentReport::Heartbeat { load: NodeLoad::default() });
+                    self.report(
+                        node,
+                        AgentReport::Heartbeat {
+                            load: NodeLoad::default(),
+                        },
+                    );
                     let every = u64::from(crate::controller::HEARTBEAT_SECS) * 1000;
                     self.after(every, Happening::Heartbeat { node, life });
                 }
             }
-            Happening::StepPrepared { node, life, launch } => self.step_prepared(node, life, launch),
-            Happening::StepSpawned { node, life, launch } => return self.step_spawned(node, life, *launch),
+            Happening::StepPrepared { node, life, launch } => {
+                self.step_prepared(node, life, launch)
+            }
+            Happening::StepSpawned { node, life, launch } => {
+                return self.step_spawned(node, life, *launch);
+            }
             Happening::StepReady { node, life, step } => {
                 let alive = self.nodes[node].processes.contains_key(&key(step));
                 if let Some(agent) = self.nodes[node].agent(life).filter(|_| alive) {
@@ -175,35 +201,61 @@ impl World {
                     self.carry_out(node, effects);
                 }
             }
-            Happening::Control { node, life, step, request, tries } => self.control(node, life, step, request, tries),
+            Happening::Control {
+                node,
+                life,
+                step,
+                request,
+                tries,
+            } => self.control(node, life, step, request, tries),
             Happening::PayloadEnds { node, step, token } => {
-                let process = self.nodes[node].processes.get(&key(step)).filter(|process| process.token == token);
+                let process = self.nodes[node]
+                    .processes
+                    .get(&key(step))
+                    .filter(|process| process.token == token);
                 if let Some(status) = process.map(|process| process.status) {
                     self.process_ends(node, step, status);
                 }
             }
             Happening::PayloadKilled { node, step } => {
                 let now = self.now_ms;
-                let due = self.nodes[node].processes.get(&key(step)).and_then(|process| process.kill_at);
+                let due = self.nodes[node]
+                    .processes
+                    .get(&key(step))
+                    .and_then(|process| process.kill_at);
                 if due.is_some_and(|at| at <= now) {
                     self.process_ends(node, step, WaitStatus::signaled(9));
                 }
             }
             Happening::Concluded { node, life, step } => self.concluded(node, life, step),
-            Happening::PrologEnds { node, life, job, attempt, error } => {
+            Happening::PrologEnds {
+                node,
+                life,
+                job,
+                attempt,
+                error,
+            } => {
                 if let Some(agent) = self.nodes[node].agent(life) {
                     let effects = agent.core.on_prolog_done(job, attempt, error);
                     self.carry_out(node, effects);
                 }
             }
-            Happening::EpilogEnds { node, life, job, error } => {
+            Happening::EpilogEnds {
+                node,
+                life,
+                job,
+                error,
+            } => {
                 if let Some(agent) = self.nodes[node].agent(life) {
                     let effects = agent.core.on_epilog_done(job, error);
                     self.carry_out(node, effects);
                 }
             }
             other => {
-                return Err(Violation::new("the simulator knows its happenings", format!("{other:?}")));
+                return Err(Violation::new(
+                    "the simulator knows its happenings",
+                    format!("{other:?}"),
+                ));
             }
         }
         Ok(())
@@ -220,8 +272,15 @@ impl World {
         let life = here.lives;
         here.hardware.boot_time = here.boot;
         here.hardware.agent_start_time = now;
-        let settings = CoreSettings { kill_wait: Duration::from_secs(5), unkillable_step: Duration::from_secs(60) };
-        here.agent = Some(Agent { life, core: AgentCore::new(settings), link: None });
+        let settings = CoreSettings {
+            kill_wait: Duration::from_secs(5),
+            unkillable_step: Duration::from_secs(60),
+        };
+        here.agent = Some(Agent {
+            life,
+            core: AgentCore::new(settings),
+            link: None,
+        });
         let name = here.name.clone();
         self.note(|| format!("agent of {name} starts, life {life}"));
         let found: Vec<(JobRecord, Vec<RecoveredStep>)> = self.nodes[node]
@@ -236,7 +295,11 @@ impl World {
                     .filter(|(_, step)| step.attempt == record.info.attempt)
                     .map(|(id, step)| RecoveredStep {
                         step_id: *id,
-                        found: if step.reported { FoundStep::Reported } else { FoundStep::Unfinished },
+                        found: if step.reported {
+                            FoundStep::Reported
+                        } else {
+                            FoundStep::Unfinished
+                        },
                     })
                     .collect();
                 Some((record, steps))
@@ -249,8 +312,19 @@ impl World {
                 None => return,
             };
             self.carry_out(node, effects);
-            for step in steps.iter().filter(|step| step.found == FoundStep::Unfinished) {
-                self.watch(node, life, LiveStep { job_id, attempt, step_id: step.step_id });
+            for step in steps
+                .iter()
+                .filter(|step| step.found == FoundStep::Unfinished)
+            {
+                self.watch(
+                    node,
+                    life,
+                    LiveStep {
+                        job_id,
+                        attempt,
+                        step_id: step.step_id,
+                    },
+                );
             }
         }
         self.after(10, Happening::Dial { node, life });
@@ -264,7 +338,9 @@ impl World {
             self.after(3, Happening::StepReady { node, life, step });
             return;
         }
-        let has_exit = self.folder(node, step).is_some_and(|folder| folder.exit.is_some());
+        let has_exit = self
+            .folder(node, step)
+            .is_some_and(|folder| folder.exit.is_some());
         let delay = if has_exit { 2 } else { 3_000 };
         self.after(delay, Happening::Concluded { node, life, step });
     }
@@ -281,7 +357,9 @@ impl World {
 
     /// The agent is killed; scripts it ran are gone with it, step daemons go on.
     pub fn agent_dies(&mut self, node: usize, notice_max_ms: u64) {
-        let Some(agent) = self.nodes[node].agent.take() else { return };
+        let Some(agent) = self.nodes[node].agent.take() else {
+            return;
+        };
         let name = self.nodes[node].name.clone();
         self.note(|| format!("agent of {name} dies, life {}", agent.life));
         if let Some(link) = agent.link {
@@ -295,10 +373,16 @@ impl World {
         self.note(|| format!("{name} reboots"));
         let quick = self.chance.likely(500);
         self.agent_dies(node, if quick { 100 } else { 20_000 });
-        let dead: Vec<LiveStep> = self.nodes[node].processes.values().map(|process| process.step).collect();
+        let dead: Vec<LiveStep> = self.nodes[node]
+            .processes
+            .values()
+            .map(|process| process.step)
+            .collect();
         self.nodes[node].processes.clear();
         for step in dead {
-            self.invariants.runs.ended(&name, step, WaitStatus::signaled(9));
+            self.invariants
+                .runs
+                .ended(&name, step, WaitStatus::signaled(9));
         }
         let delay = self.chance.between(10_000, 90_000);
         self.nodes[node].boot = UnixSeconds(self.now().0 + (delay / 1000) as i64);
@@ -306,7 +390,10 @@ impl World {
     }
 
     fn dial(&mut self, node: usize, life: u64) {
-        if self.nodes[node].agent(life).is_none_or(|agent| agent.link.is_some()) {
+        if self.nodes[node]
+            .agent(life)
+            .is_none_or(|agent| agent.link.is_some())
+        {
             return;
         }
         let reaches = self.network.reaches(node, self.now_ms);
@@ -343,7 +430,10 @@ impl World {
             .spool
             .outbox
             .iter()
-            .map(|(sequence, report)| ReportEnvelope { sequence: *sequence, report: report.clone() })
+            .map(|(sequence, report)| ReportEnvelope {
+                sequence: *sequence,
+                report: report.clone(),
+            })
             .collect();
         self.report(node, registration);
         for report in running {
@@ -352,13 +442,20 @@ impl World {
         for envelope in waiting {
             self.send_report(node, envelope);
         }
-        self.report(node, AgentReport::Heartbeat { load: NodeLoad::default() });
+        self.report(
+            node,
+            AgentReport::Heartbeat {
+                load: NodeLoad::default(),
+            },
+        );
     }
 
     fn report(&mut self, node: usize, report: AgentReport) {
         let transient = matches!(
             report,
-            AgentReport::Register { .. } | AgentReport::Heartbeat { .. } | AgentReport::StepStarted { .. }
+            AgentReport::Register { .. }
+                | AgentReport::Heartbeat { .. }
+                | AgentReport::StepStarted { .. }
         );
         let sequence = if transient {
             0
@@ -383,8 +480,16 @@ impl World {
 
     /// The agent notices that its link is gone, and dials again.
     pub fn agent_notices(&mut self, link: u64) {
-        let Some(node) = self.network.link(link).map(|link| link.node) else { return };
-        let Some(agent) = self.nodes[node].agent.as_mut().filter(|agent| agent.link == Some(link)) else { return };
+        let Some(node) = self.network.link(link).map(|link| link.node) else {
+            return;
+        };
+        let Some(agent) = self.nodes[node]
+            .agent
+            .as_mut()
+            .filter(|agent| agent.link == Some(link))
+        else {
+            return;
+        };
         agent.link = None;
         let life = agent.life;
         let pause = self.chance.between(50, 1_000);
@@ -393,16 +498,28 @@ impl World {
 
     /// An order arrives; what an old link delivers is ignored.
     pub fn to_agent(&mut self, link: u64, order: AgentOrder) -> Result<(), Violation> {
-        let Some(state) = self.network.link(link).filter(|state| state.broken.is_none()) else { return Ok(()) };
+        let Some(state) = self
+            .network
+            .link(link)
+            .filter(|state| state.broken.is_none())
+        else {
+            return Ok(());
+        };
         let node = state.node;
         let now = self.instant();
         let name = self.nodes[node].name.clone();
         if !matches!(order, AgentOrder::Acknowledge { .. }) {
             self.note(|| format!("{name} ← {}", brief(&order)));
         }
-        if let Some(agent) = self.nodes[node].agent.as_mut().filter(|agent| agent.link == Some(link)) {
+        if let Some(agent) = self.nodes[node]
+            .agent
+            .as_mut()
+            .filter(|agent| agent.link == Some(link))
+        {
             let end = match &order {
-                AgentOrder::TerminateJob { job_id, attempt, .. } => Some((*job_id, *attempt)),
+                AgentOrder::TerminateJob {
+                    job_id, attempt, ..
+                } => Some((*job_id, *attempt)),
                 _ => None,
             };
             let effects = agent.core.on_order(order, now);
@@ -417,7 +534,9 @@ impl World {
     fn carry_out(&mut self, node: usize, effects: Vec<Effect>) {
         let mut queue = VecDeque::from(effects);
         while let Some(effect) = queue.pop_front() {
-            let Some(life) = self.life_of(node) else { return };
+            let Some(life) = self.life_of(node) else {
+                return;
+            };
             if !self.calm && self.chance.likely(self.options.agent_dies_midway) {
                 self.agent_dies(node, 200);
                 let delay = self.chance.between(50, 5_000);
@@ -442,7 +561,16 @@ impl World {
                         let error = self.script_error(self.options.prolog_fails, "Prolog");
                         let delay = self.chance.between(5, self.options.script_max_ms);
                         let (job, attempt) = (job.job_id, job.attempt);
-                        self.after(delay, Happening::PrologEnds { node, life, job, attempt, error });
+                        self.after(
+                            delay,
+                            Happening::PrologEnds {
+                                node,
+                                life,
+                                job,
+                                attempt,
+                                error,
+                            },
+                        );
                     } else if let Some(agent) = self.nodes[node].agent(life) {
                         queue.extend(agent.core.on_prolog_done(job.job_id, job.attempt, None));
                     }
@@ -451,14 +579,26 @@ impl World {
                     if self.options.epilog {
                         let error = self.script_error(self.options.epilog_fails, "Epilog");
                         let delay = self.chance.between(5, self.options.script_max_ms);
-                        self.after(delay, Happening::EpilogEnds { node, life, job: job.job_id, error });
+                        self.after(
+                            delay,
+                            Happening::EpilogEnds {
+                                node,
+                                life,
+                                job: job.job_id,
+                                error,
+                            },
+                        );
                     } else if let Some(agent) = self.nodes[node].agent(life) {
                         queue.extend(agent.core.on_epilog_done(job.job_id, None));
                     }
                 }
                 Effect::StartStep(launch) => {
                     let name = &self.nodes[node].name;
-                    if let Err(violation) = self.invariants.runs.starts(name, launch.job_id, launch.attempt) {
+                    if let Err(violation) =
+                        self.invariants
+                            .runs
+                            .starts(name, launch.job_id, launch.attempt)
+                    {
                         self.found.get_or_insert(violation);
                     }
                     let delay = self.chance.between(0, 10);
@@ -470,7 +610,16 @@ impl World {
                     }
                 }
                 Effect::Control { step, request } => {
-                    self.after(2, Happening::Control { node, life, step, request, tries: 0 });
+                    self.after(
+                        2,
+                        Happening::Control {
+                            node,
+                            life,
+                            step,
+                            request,
+                            tries: 0,
+                        },
+                    );
                 }
                 Effect::Acknowledged(sequence) => {
                     let here = &mut self.nodes[node];
@@ -489,15 +638,21 @@ impl World {
     }
 
     fn script_error(&mut self, rate: u64, name: &str) -> Option<String> {
-        self.chance.likely(rate).then(|| format!("{name} error: exit 1"))
+        self.chance
+            .likely(rate)
+            .then(|| format!("{name} error: exit 1"))
     }
 
     fn step_prepared(&mut self, node: usize, life: u64, launch: Box<StepLaunch>) {
         if self.nodes[node].agent(life).is_none() {
             return;
         }
-        let folder =
-            StepFolder { attempt: launch.attempt, ranks: launch.task_ids.clone(), exit: None, reported: false };
+        let folder = StepFolder {
+            attempt: launch.attempt,
+            ranks: launch.task_ids.clone(),
+            exit: None,
+            reported: false,
+        };
         // Without a folder of its job a step cannot be prepared.
         if let Some(job) = self.nodes[node].spool.jobs.get_mut(&launch.job_id) {
             job.steps.insert(launch.step_id, folder);
@@ -506,8 +661,17 @@ impl World {
         self.after(delay, Happening::StepSpawned { node, life, launch });
     }
 
-    fn step_spawned(&mut self, node: usize, life: u64, launch: StepLaunch) -> Result<(), Violation> {
-        let step = LiveStep { job_id: launch.job_id, attempt: launch.attempt, step_id: launch.step_id };
+    fn step_spawned(
+        &mut self,
+        node: usize,
+        life: u64,
+        launch: StepLaunch,
+    ) -> Result<(), Violation> {
+        let step = LiveStep {
+            job_id: launch.job_id,
+            attempt: launch.attempt,
+            step_id: launch.step_id,
+        };
         if self.nodes[node].agent(life).is_none() {
             return Ok(());
         }
@@ -516,9 +680,16 @@ impl World {
             return Ok(());
         }
         let name = self.nodes[node].name.clone();
-        self.invariants.runs.executed(&name, step, self.invariants.replay.cluster())?;
+        self.invariants
+            .runs
+            .executed(&name, step, self.invariants.replay.cluster())?;
         let payload = self.payload(step, node);
-        self.note(|| format!("{name} executes {step:?} for {} ms, then {}", payload.left_ms, payload.status));
+        self.note(|| {
+            format!(
+                "{name} executes {step:?} for {} ms, then {}",
+                payload.left_ms, payload.status
+            )
+        });
         self.nodes[node].tokens += 1;
         let token = self.nodes[node].tokens;
         let left = payload.left_ms;
@@ -540,7 +711,13 @@ impl World {
 
     /// What a step's processes do: the same for the same step, whatever happens around it.
     fn payload(&self, step: LiveStep, node: usize) -> Process {
-        let parts = [3, u64::from(step.job_id.0), u64::from(step.attempt), u64::from(step.step_id.number()), node as u64];
+        let parts = [
+            3,
+            u64::from(step.job_id.0),
+            u64::from(step.attempt),
+            u64::from(step.step_id.number()),
+            node as u64,
+        ];
         let mut chance = crate::chance::Chance::of(self.seed, &parts);
         let code = chance.between(0, 9);
         let status = match code {
@@ -549,7 +726,11 @@ impl World {
             _ => WaitStatus::signaled(chance.pick(&[6, 11])),
         };
         // A job that fails for ever with a code that requeues it would never drain.
-        let status = if step.attempt > 2 { WaitStatus::SUCCESS } else { status };
+        let status = if step.attempt > 2 {
+            WaitStatus::SUCCESS
+        } else {
+            status
+        };
         Process {
             step,
             token: 0,
@@ -577,18 +758,33 @@ impl World {
         }
         let now = self.now_ms;
         if !self.nodes[node].processes.contains_key(&key(step)) {
-            let over = self.folder(node, step).is_some_and(|folder| folder.exit.is_some());
+            let over = self
+                .folder(node, step)
+                .is_some_and(|folder| folder.exit.is_some());
             if tries < 30 && !over {
-                self.after(100, Happening::Control { node, life, step, request, tries: tries + 1 });
+                self.after(
+                    100,
+                    Happening::Control {
+                        node,
+                        life,
+                        step,
+                        request,
+                        tries: tries + 1,
+                    },
+                );
             }
             return;
         }
         let here = &mut self.nodes[node];
         here.tokens += 1;
         let token = here.tokens;
-        let Some(process) = here.processes.get_mut(&key(step)) else { return };
+        let Some(process) = here.processes.get_mut(&key(step)) else {
+            return;
+        };
         match request {
-            Request::Terminate { grace_secs: 0 } => self.process_ends(node, step, WaitStatus::signaled(9)),
+            Request::Terminate { grace_secs: 0 } => {
+                self.process_ends(node, step, WaitStatus::signaled(9))
+            }
             Request::Terminate { grace_secs } => {
                 let at = now + u64::from(grace_secs) * 1000;
                 process.kill_at = Some(process.kill_at.map_or(at, |before| before.min(at)));
@@ -619,14 +815,18 @@ impl World {
                     self.after(left, Happening::PayloadEnds { node, step, token });
                 }
             }
-            Request::Signal { signal: 9, .. } => self.process_ends(node, step, WaitStatus::signaled(9)),
+            Request::Signal { signal: 9, .. } => {
+                self.process_ends(node, step, WaitStatus::signaled(9))
+            }
             Request::Ping | Request::Signal { .. } | Request::Notify { .. } | Request::Usage => {}
         }
     }
 
     /// The last process is gone: the step daemon writes its record and ends.
     fn process_ends(&mut self, node: usize, step: LiveStep, status: WaitStatus) {
-        let Some(process) = self.nodes[node].processes.remove(&key(step)) else { return };
+        let Some(process) = self.nodes[node].processes.remove(&key(step)) else {
+            return;
+        };
         let name = self.nodes[node].name.clone();
         self.note(|| format!("{name}: {step:?} ends with {status}"));
         self.invariants.runs.ended(&name, step, status);
@@ -660,7 +860,9 @@ impl World {
         }
         let name = self.nodes[node].name.clone();
         self.note(|| format!("{name}: step daemon of {step:?} is killed"));
-        self.invariants.runs.ended(&name, step, WaitStatus::signaled(9));
+        self.invariants
+            .runs
+            .ended(&name, step, WaitStatus::signaled(9));
         self.conclude_soon(node, step);
     }
 
@@ -669,16 +871,25 @@ impl World {
             return;
         }
         let end_time = self.now();
-        let ranks = self.folder(node, step).map(|folder| folder.ranks.clone()).unwrap_or_default();
-        let exit = self.folder(node, step).and_then(|folder| folder.exit.clone()).unwrap_or_else(|| StepExit {
-            job_id: step.job_id,
-            attempt: step.attempt,
-            step_id: step.step_id,
-            tasks: ranks.iter().map(|rank| (*rank, WaitStatus::signaled(9))).collect(),
-            launch_error: Some("stepd died: it left no exit record".to_owned()),
-            usage: StepUsage::default(),
-            end_time,
-        });
+        let ranks = self
+            .folder(node, step)
+            .map(|folder| folder.ranks.clone())
+            .unwrap_or_default();
+        let exit = self
+            .folder(node, step)
+            .and_then(|folder| folder.exit.clone())
+            .unwrap_or_else(|| StepExit {
+                job_id: step.job_id,
+                attempt: step.attempt,
+                step_id: step.step_id,
+                tasks: ranks
+                    .iter()
+                    .map(|rank| (*rank, WaitStatus::signaled(9)))
+                    .collect(),
+                launch_error: Some("stepd died: it left no exit record".to_owned()),
+                usage: StepUsage::default(),
+                end_time,
+            });
         if let Some(agent) = self.nodes[node].agent(life) {
             let effects = agent.core.on_step_exit(exit);
             self.carry_out(node, effects);
@@ -690,8 +901,16 @@ impl World {
 fn brief(order: &AgentOrder) -> String {
     match order {
         AgentOrder::StartJob(job) => format!("start job {} run {}", job.job_id, job.attempt),
-        AgentOrder::LaunchStep(launch) => format!("launch {}.{} run {}", launch.job_id, launch.step_id, launch.attempt),
-        AgentOrder::TerminateJob { job_id, attempt, kill_wait_secs, .. } => {
+        AgentOrder::LaunchStep(launch) => format!(
+            "launch {}.{} run {}",
+            launch.job_id, launch.step_id, launch.attempt
+        ),
+        AgentOrder::TerminateJob {
+            job_id,
+            attempt,
+            kill_wait_secs,
+            ..
+        } => {
             format!("end job {job_id} run {attempt}, grace {kill_wait_secs} s")
         }
         other => format!("{other:?}"),

@@ -181,9 +181,16 @@ impl Options {
             partition: rate(&[30_000, 120_000]),
             checkpoint_damage: false,
         };
-        let faults = Faults { checkpoint_damage: c.likely(300), ..faults };
+        let faults = Faults {
+            checkpoint_damage: c.likely(300),
+            ..faults
+        };
         let slow = c.likely(300);
-        let conf = conf(&mut c, (nodes, cores, threads, gpus, memory), (prolog, epilog));
+        let conf = conf(
+            &mut c,
+            (nodes, cores, threads, gpus, memory),
+            (prolog, epilog),
+        );
         Self {
             nodes,
             cores,
@@ -195,7 +202,11 @@ impl Options {
             epilog,
             busy_ms,
             submissions: c.between(3, 40),
-            commands_every_ms: if c.likely(150) { 0 } else { c.pick(&[1_000, 4_000, 15_000]) },
+            commands_every_ms: if c.likely(150) {
+                0
+            } else {
+                c.pick(&[1_000, 4_000, 15_000])
+            },
             commands: some_of(&mut c, &COMMANDS),
             jobs: some_of(&mut c, &JOBS),
             payload_max_ms: c.pick(&[2_000, 20_000, 90_000, 400_000]),
@@ -205,7 +216,11 @@ impl Options {
             checkpoint_every: c.pick(&[3, 20, 200]),
             faults,
             script_max_ms: c.pick(&[100, 3_000, 30_000]),
-            agent_dies_midway: if faults.agent == 0 { 0 } else { c.pick(&[0, 3, 20]) },
+            agent_dies_midway: if faults.agent == 0 {
+                0
+            } else {
+                c.pick(&[0, 3, 20])
+            },
             prolog_fails: if c.likely(500) { 0 } else { c.pick(&[20, 150]) },
             epilog_fails: if c.likely(500) { 0 } else { c.pick(&[20, 150]) },
             answers_lost: if c.likely(400) { 0 } else { c.pick(&[50, 300]) },
@@ -223,7 +238,11 @@ fn conf(
     (nodes, cores, threads, gpus, memory): (u64, u64, u64, u64, u64),
     (prolog, epilog): (bool, bool),
 ) -> String {
-    let gres = if gpus > 0 { format!(" Gres=gpu:fake:{gpus}") } else { String::new() };
+    let gres = if gpus > 0 {
+        format!(" Gres=gpu:fake:{gpus}")
+    } else {
+        String::new()
+    };
     let mut parameters = vec![format!("requeue_delay={}", c.pick(&[0, 0, 5]))];
     if c.likely(500) {
         parameters.push("nohold_on_prolog_fail".to_owned());
@@ -235,7 +254,10 @@ fn conf(
         "StateSaveLocation=/tmp/state".to_owned(),
         "SlurmdSpoolDir=/tmp/spool".to_owned(),
         "SelectType=select/cons_tres".to_owned(),
-        format!("SelectTypeParameters={}", c.pick(&["CR_Core_Memory", "CR_Core", "CR_CPU_Memory"])),
+        format!(
+            "SelectTypeParameters={}",
+            c.pick(&["CR_Core_Memory", "CR_Core", "CR_CPU_Memory"])
+        ),
         "DefMemPerCPU=100".to_owned(),
         format!("MinJobAge={}", c.pick(&[100, 300, 3000])),
         format!("KillWait={}", c.pick(&[5, 15])),
@@ -245,7 +267,10 @@ fn conf(
         format!("RequeueExit={}", c.pick(&["3", "50"])),
         format!("RequeueExitHold={}", c.pick(&["2", "51"])),
         format!("EnforcePartLimits={}", c.pick(&["NO", "ANY", "ALL"])),
-        format!("SchedulerType={}", c.pick(&["sched/backfill", "sched/backfill", "sched/builtin"])),
+        format!(
+            "SchedulerType={}",
+            c.pick(&["sched/backfill", "sched/backfill", "sched/builtin"])
+        ),
         format!("SchedulerParameters={}", parameters.join(",")),
         "GresTypes=gpu".to_owned(),
         "SlurmdParameters=config_overrides".to_owned(),
@@ -254,8 +279,12 @@ fn conf(
              RealMemory={memory}{gres}",
             cores * threads
         ),
-        format!("PartitionName=main Nodes=n[1-{nodes}] Default=YES MaxTime=1-0 DefaultTime=10 State=UP"),
-        format!("PartitionName=high Nodes=n[1-{nodes}] MaxTime=30 DefaultTime=5 State=UP PriorityTier=10"),
+        format!(
+            "PartitionName=main Nodes=n[1-{nodes}] Default=YES MaxTime=1-0 DefaultTime=10 State=UP"
+        ),
+        format!(
+            "PartitionName=high Nodes=n[1-{nodes}] MaxTime=30 DefaultTime=5 State=UP PriorityTier=10"
+        ),
     ];
     if prolog {
         lines.push("Prolog=/sim/prolog".to_owned());

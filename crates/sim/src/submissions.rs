@@ -46,7 +46,12 @@ pub fn wish(seed: u64, number: u64, options: &Options, known: &[JobId], now: Uni
         ..JobDescription::default()
     };
     let mut tasks = BTreeSet::new();
-    let kinds: Vec<JobKind> = options.jobs.iter().copied().filter(|_| c.likely(300)).collect();
+    let kinds: Vec<JobKind> = options
+        .jobs
+        .iter()
+        .copied()
+        .filter(|_| c.likely(300))
+        .collect();
     for kind in &kinds {
         match kind {
             JobKind::Array => {
@@ -54,7 +59,11 @@ pub fn wish(seed: u64, number: u64, options: &Options, known: &[JobId], now: Uni
                 tasks = (0..count).map(|task| task * 2).collect();
                 let list: Vec<String> = tasks.iter().map(u32::to_string).collect();
                 let throttle = c.between(0, 3);
-                let limit = if throttle > 0 { format!("%{throttle}") } else { String::new() };
+                let limit = if throttle > 0 {
+                    format!("%{throttle}")
+                } else {
+                    String::new()
+                };
                 description.array = Some(list.join(",") + &limit);
             }
             JobKind::Dependent => description.dependency = dependency(&mut c, known),
@@ -67,23 +76,43 @@ pub fn wish(seed: u64, number: u64, options: &Options, known: &[JobId], now: Uni
             JobKind::Exclusive => description.exclusive = Some(Exclusive::Node),
             JobKind::Gpu if options.gpus > 0 => {
                 let count = c.between(1, options.gpus);
-                description.gres_per_node = vec![GresRequest { name: "gpu".to_owned(), type_name: None, count }];
+                description.gres_per_node = vec![GresRequest {
+                    name: "gpu".to_owned(),
+                    type_name: None,
+                    count,
+                }];
             }
             JobKind::Gpu => {}
-            JobKind::Memory => description.mem_per_node = Some(MemoryMib(c.between(100, options.memory))),
+            JobKind::Memory => {
+                description.mem_per_node = Some(MemoryMib(c.between(100, options.memory)))
+            }
             JobKind::ShortLimit => description.time_limit = Some(TimeLimit::Minutes(1)),
-            JobKind::Begin => description.begin_time = Some(UnixSeconds(now.0 + c.between(1, 60) as i64)),
+            JobKind::Begin => {
+                description.begin_time = Some(UnixSeconds(now.0 + c.between(1, 60) as i64))
+            }
             JobKind::Partitions => {
                 let lists: [&[&str]; 3] = [&["high"], &["main", "high"], &["main"]];
-                description.partitions = c.pick(&lists).iter().map(|name| (*name).to_owned()).collect();
+                description.partitions = c
+                    .pick(&lists)
+                    .iter()
+                    .map(|name| (*name).to_owned())
+                    .collect();
             }
             JobKind::NoRequeue => description.requeue = Some(c.likely(300)),
             JobKind::Held => description.hold = true,
         }
     }
-    let words = format!("{kinds:?}, {:?} tasks, array {:?}, dependency {:?}", description.ntasks, description.array, description.dependency);
+    let words = format!(
+        "{kinds:?}, {:?} tasks, array {:?}, dependency {:?}",
+        description.ntasks, description.array, description.dependency
+    );
     let bytes = Arc::new(format!("#!/bin/sh\nscript {script}\n").into_bytes());
-    Wish { description, script: (BlobId([script; 32]), bytes), tasks, words }
+    Wish {
+        description,
+        script: (BlobId([script; 32]), bytes),
+        tasks,
+        words,
+    }
 }
 
 fn dependency(c: &mut Chance, known: &[JobId]) -> Option<String> {

@@ -35,7 +35,10 @@ const PATIENCE_MS: u64 = 15_000;
 const TRIES_MAX: u32 = 40;
 
 /// The administrator.
-pub const ROOT: Caller = Caller { uid: 0, privileged: true };
+pub const ROOT: Caller = Caller {
+    uid: 0,
+    privileged: true,
+};
 
 /// What a user asks for.
 #[derive(Debug, Clone)]
@@ -155,13 +158,23 @@ impl World {
     pub fn ask(&mut self, action: Action, caller: Caller) {
         self.users.next += 1;
         let number = self.users.next;
-        self.users.requests.insert(number, Request { action, caller, tries: 0, patient_until: 0 });
+        self.users.requests.insert(
+            number,
+            Request {
+                action,
+                caller,
+                tries: 0,
+                patient_until: 0,
+            },
+        );
         self.send_request(number);
     }
 
     fn send_request(&mut self, number: u64) {
         let until = self.now_ms + PATIENCE_MS;
-        let Some(request) = self.users.requests.get_mut(&number) else { return };
+        let Some(request) = self.users.requests.get_mut(&number) else {
+            return;
+        };
         request.tries += 1;
         request.patient_until = until;
         let words = format!("uid {} asks {}", request.caller.uid, brief(&request.action));
@@ -186,7 +199,9 @@ impl World {
     /// # Errors
     /// When it contradicts an earlier one.
     pub fn answered(&mut self, request: u64, answer: Answer) -> Result<(), Violation> {
-        let Some(done) = self.users.requests.remove(&request) else { return Ok(()) };
+        let Some(done) = self.users.requests.remove(&request) else {
+            return Ok(());
+        };
         self.note(|| format!("answer: {answer:?}"));
         if let (Action::Submit(wish), Answer::Submitted(id)) = (done.action, answer) {
             self.invariants.lost.acknowledge(id, wish.tasks)?;
@@ -197,7 +212,9 @@ impl World {
     /// No answer came, or nobody was there: submissions are tried again with the same key, the rest is dropped.
     pub fn gives_up(&mut self, number: u64) {
         let now = self.now_ms;
-        let Some(request) = self.users.requests.get_mut(&number) else { return };
+        let Some(request) = self.users.requests.get_mut(&number) else {
+            return;
+        };
         let refused = request.patient_until > now;
         if refused && self.controller.up().is_some() {
             return;
@@ -220,8 +237,17 @@ impl World {
         self.users.submissions += 1;
         let known: Vec<JobId> = self.invariants.lost.known().map(|(id, _)| id).collect();
         let now = self.now();
-        let wish = submissions::wish(self.seed, self.users.submissions, &self.options, &known, now);
-        let caller = Caller { uid: wish.description.uid, privileged: false };
+        let wish = submissions::wish(
+            self.seed,
+            self.users.submissions,
+            &self.options,
+            &known,
+            now,
+        );
+        let caller = Caller {
+            uid: wish.description.uid,
+            privileged: false,
+        };
         self.ask(Action::Submit(Box::new(wish)), caller);
     }
 
@@ -231,7 +257,9 @@ impl World {
         if !steps || self.chance.likely(500) {
             return;
         }
-        let Some(job) = self.invariants.replay.cluster().job(at.job_id) else { return };
+        let Some(job) = self.invariants.replay.cluster().job(at.job_id) else {
+            return;
+        };
         let uid = job.request.uid;
         let description = StepDescription {
             job_id: at.job_id.0,
@@ -242,7 +270,13 @@ impl World {
             submission_key: format!("{}-{}", at.job_id, self.now_ms),
             ..StepDescription::default()
         };
-        self.ask(Action::Step(Box::new(description)), Caller { uid, privileged: false });
+        self.ask(
+            Action::Step(Box::new(description)),
+            Caller {
+                uid,
+                privileged: false,
+            },
+        );
     }
 
     /// Somebody does something to a job or node.
@@ -252,8 +286,12 @@ impl World {
         }
         let delay = self.chance.around(self.options.commands_every_ms);
         self.after(delay, Happening::UserActs);
-        let known: Vec<(JobId, BTreeSet<u32>)> =
-            self.invariants.lost.known().map(|(id, tasks)| (id, tasks.clone())).collect();
+        let known: Vec<(JobId, BTreeSet<u32>)> = self
+            .invariants
+            .lost
+            .known()
+            .map(|(id, tasks)| (id, tasks.clone()))
+            .collect();
         if known.is_empty() {
             return;
         }
@@ -263,34 +301,68 @@ impl World {
         let tasks: Vec<u32> = tasks.into_iter().collect();
         let kinds = self.options.commands.clone();
         let kind = self.chance.pick(&kinds);
-        let caller = if self.chance.likely(700) { ROOT } else { Caller { uid: 1001, privileged: false } };
+        let caller = if self.chance.likely(700) {
+            ROOT
+        } else {
+            Caller {
+                uid: 1001,
+                privileged: false,
+            }
+        };
         let task_of = |world: &mut Self| match tasks.as_slice() {
             [] => id.to_string(),
             some => format!("{id}_{}", world.chance.pick(some)),
         };
-        let target = if self.chance.likely(500) { task_of(self) } else { id.to_string() };
+        let target = if self.chance.likely(500) {
+            task_of(self)
+        } else {
+            id.to_string()
+        };
         let action = match kind {
             CommandKind::Cancel => Action::Signal(id.to_string(), SignalRequest::default()),
             CommandKind::CancelTask => Action::Signal(task_of(self), SignalRequest::default()),
             CommandKind::Signal => match self.chance.between(0, 2) {
                 0 => Action::Signal(format!("{id}.0"), SignalRequest::default()),
-                1 => Action::Signal(target, SignalRequest { signal: 9, full: true, ..SignalRequest::default() }),
-                _ => Action::Signal(target, SignalRequest { signal: 10, ..SignalRequest::default() }),
+                1 => Action::Signal(
+                    target,
+                    SignalRequest {
+                        signal: 9,
+                        full: true,
+                        ..SignalRequest::default()
+                    },
+                ),
+                _ => Action::Signal(
+                    target,
+                    SignalRequest {
+                        signal: 10,
+                        ..SignalRequest::default()
+                    },
+                ),
             },
             CommandKind::Hold => Action::Hold(target, HoldKind::Hold),
             CommandKind::Release => Action::Hold(target, HoldKind::Release),
             CommandKind::Requeue => Action::Requeue(target, RequeueRequest::default()),
             CommandKind::RequeueHold => {
                 let special_exit = self.chance.likely(300);
-                Action::Requeue(target, RequeueRequest { hold: true, special_exit, incomplete: false })
+                Action::Requeue(
+                    target,
+                    RequeueRequest {
+                        hold: true,
+                        special_exit,
+                        incomplete: false,
+                    },
+                )
             }
             CommandKind::Update => Action::Update(target, Box::new(self.change())),
             CommandKind::Suspend => Action::Suspend(target, self.chance.likely(500)),
             CommandKind::Step => return,
             CommandKind::Node => {
                 let number = self.chance.between(1, self.options.nodes);
-                let state =
-                    self.chance.pick(&[NodeStateRequest::Drain, NodeStateRequest::Down, NodeStateRequest::Resume]);
+                let state = self.chance.pick(&[
+                    NodeStateRequest::Drain,
+                    NodeStateRequest::Down,
+                    NodeStateRequest::Resume,
+                ]);
                 Action::Node(NodeUpdate {
                     nodes: format!("n{number}"),
                     state: Some(state),
@@ -299,7 +371,11 @@ impl World {
                 })
             }
         };
-        let caller = if matches!(action, Action::Node(_) | Action::Suspend(..)) { ROOT } else { caller };
+        let caller = if matches!(action, Action::Node(_) | Action::Suspend(..)) {
+            ROOT
+        } else {
+            caller
+        };
         self.ask(action, caller);
     }
 
@@ -311,7 +387,11 @@ impl World {
             2 => change.name = Some("renamed".to_owned()),
             3 => change.array_throttle = Some(self.chance.between(0, 3) as u32),
             4 => change.dependency = Some(String::new()),
-            5 => change.begin_time = Some(UnixSeconds(self.now().0 + self.chance.between(0, 30) as i64)),
+            5 => {
+                change.begin_time = Some(UnixSeconds(
+                    self.now().0 + self.chance.between(0, 30) as i64,
+                ))
+            }
             _ => change.ntasks = Some(self.chance.between(1, 3) as u32),
         }
         change
@@ -321,8 +401,14 @@ impl World {
     pub fn administrator_acts(&mut self) {
         let every = if self.calm { 5_000 } else { 30_000 };
         self.after(every, Happening::AdministratorActs);
-        let Some(state) = self.controller.published().cloned() else { return };
-        for node in state.nodes.iter().filter(|node| !node.state.flags.is_empty() || node.state.base == NodeState::Down) {
+        let Some(state) = self.controller.published().cloned() else {
+            return;
+        };
+        for node in state
+            .nodes
+            .iter()
+            .filter(|node| !node.state.flags.is_empty() || node.state.base == NodeState::Down)
+        {
             if self.calm || self.chance.likely(500) {
                 let change = NodeUpdate {
                     nodes: node.config.name.clone(),
@@ -340,7 +426,14 @@ impl World {
             let note = state.plan_notes.get(id).map(|note| note.reason);
             let never = job.dependency.has_failed()
                 || job.reason == Reason::BadConstraints
-                || matches!(note, Some(Reason::PartitionNodeLimit | Reason::PartitionTimeLimit | Reason::BadConstraints));
+                || matches!(
+                    note,
+                    Some(
+                        Reason::PartitionNodeLimit
+                            | Reason::PartitionTimeLimit
+                            | Reason::BadConstraints
+                    )
+                );
             // A record's own id names the whole array while it holds the unstarted tasks, so tasks are named as such.
             let target = match (&job.array, job.array_task()) {
                 (Some(array), Some(task)) => format!("{}_{task}", array.array_job_id),
@@ -353,7 +446,10 @@ impl World {
             }
         }
         for id in &state.holding {
-            if state.job(*id).is_some_and(|job| job.state.base == JobState::Suspended) {
+            if state
+                .job(*id)
+                .is_some_and(|job| job.state.base == JobState::Suspended)
+            {
                 self.ask(Action::Suspend(id.to_string(), true), ROOT);
             }
         }
@@ -363,7 +459,9 @@ impl World {
 /// An action in a line.
 fn brief(action: &Action) -> String {
     match action {
-        Action::Submit(wish) => format!("submit {}: {}", wish.description.submission_key, wish.words),
+        Action::Submit(wish) => {
+            format!("submit {}: {}", wish.description.submission_key, wish.words)
+        }
         other => format!("{other:?}"),
     }
 }

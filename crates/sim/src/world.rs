@@ -46,11 +46,19 @@ pub enum Happening {
     /// A plan is ready.
     Planned { life: u64 },
     /// A checkpoint is written.
-    CheckpointWritten { life: u64, through: u64, bytes: Vec<u8> },
+    CheckpointWritten {
+        life: u64,
+        through: u64,
+        bytes: Vec<u8>,
+    },
     /// The controller starts.
     ControllerStarts,
     /// An agent's message arrives.
-    ToController { link: u64, sent: u64, envelope: Box<ReportEnvelope> },
+    ToController {
+        link: u64,
+        sent: u64,
+        envelope: Box<ReportEnvelope>,
+    },
     /// The controller's message arrives.
     ToAgent { link: u64, order: Box<AgentOrder> },
     /// The controller notices that a link is broken.
@@ -66,27 +74,67 @@ pub enum Happening {
     /// An agent's heartbeat.
     Heartbeat { node: usize, life: u64 },
     /// A step's folder is made.
-    StepPrepared { node: usize, life: u64, launch: Box<StepLaunch> },
+    StepPrepared {
+        node: usize,
+        life: u64,
+        launch: Box<StepLaunch>,
+    },
     /// A step daemon is started.
-    StepSpawned { node: usize, life: u64, launch: Box<StepLaunch> },
+    StepSpawned {
+        node: usize,
+        life: u64,
+        launch: Box<StepLaunch>,
+    },
     /// It said that its processes exist.
-    StepReady { node: usize, life: u64, step: LiveStep },
+    StepReady {
+        node: usize,
+        life: u64,
+        step: LiveStep,
+    },
     /// A request for a step daemon arrives.
-    Control { node: usize, life: u64, step: LiveStep, request: ControlRequest, tries: u32 },
+    Control {
+        node: usize,
+        life: u64,
+        step: LiveStep,
+        request: ControlRequest,
+        tries: u32,
+    },
     /// A payload's time is over, if `token` is still its own.
-    PayloadEnds { node: usize, step: LiveStep, token: u64 },
+    PayloadEnds {
+        node: usize,
+        step: LiveStep,
+        token: u64,
+    },
     /// Its grace is over.
     PayloadKilled { node: usize, step: LiveStep },
     /// The agent reads how a step ended.
-    Concluded { node: usize, life: u64, step: LiveStep },
+    Concluded {
+        node: usize,
+        life: u64,
+        step: LiveStep,
+    },
     /// A Prolog ends.
-    PrologEnds { node: usize, life: u64, job: JobId, attempt: u32, error: Option<String> },
+    PrologEnds {
+        node: usize,
+        life: u64,
+        job: JobId,
+        attempt: u32,
+        error: Option<String>,
+    },
     /// An Epilog ends.
-    EpilogEnds { node: usize, life: u64, job: JobId, error: Option<String> },
+    EpilogEnds {
+        node: usize,
+        life: u64,
+        job: JobId,
+        error: Option<String>,
+    },
     /// A user's request arrives.
     Request { request: u64 },
     /// A user's answer arrives.
-    Answer { request: u64, answer: crate::users::Answer },
+    Answer {
+        request: u64,
+        answer: crate::users::Answer,
+    },
     /// A user waits no longer for an answer.
     GivesUp { request: u64 },
     /// A user asks again.
@@ -165,7 +213,9 @@ impl World {
             .map_err(|error| Violation::new("the configuration is valid", format!("{error:?}")))?
             .config;
         let initial = Cluster::new(Arc::new(config), UnixSeconds(EPOCH_SECS));
-        let nodes = (1..=options.nodes).map(|number| SimNode::new(format!("n{number}"), &options)).collect();
+        let nodes = (1..=options.nodes)
+            .map(|number| SimNode::new(format!("n{number}"), &options))
+            .collect();
         let mut world = Self {
             seed,
             chance: Chance::of(seed, &[2]),
@@ -212,7 +262,8 @@ impl World {
 
     /// Lets something happen in a while.
     pub fn after(&mut self, delay_ms: u64, happening: Happening) {
-        self.queue.push(Reverse((self.now_ms + delay_ms, self.next)));
+        self.queue
+            .push(Reverse((self.now_ms + delay_ms, self.next)));
         self.happenings.insert(self.next, happening);
         self.next += 1;
     }
@@ -235,7 +286,11 @@ impl World {
             if trace.len() >= self.trace_max {
                 trace.pop_front();
             }
-            trace.push_back(format!("{:>9.3} s  {}", self.now_ms as f64 / 1000.0, line()));
+            trace.push_back(format!(
+                "{:>9.3} s  {}",
+                self.now_ms as f64 / 1000.0,
+                line()
+            ));
         }
     }
 
@@ -246,7 +301,9 @@ impl World {
     pub fn run(&mut self) -> Result<Summary, Violation> {
         while let Some(Reverse((at, number))) = self.queue.pop() {
             self.now_ms = at;
-            let Some(happening) = self.happenings.remove(&number) else { continue };
+            let Some(happening) = self.happenings.remove(&number) else {
+                continue;
+            };
             self.steps += 1;
             self.step(happening)?;
             if let Some(violation) = self.found.take() {
@@ -266,7 +323,10 @@ impl World {
                 });
             }
         }
-        Err(Violation::new("the world goes on", "nothing is left to happen".to_owned()))
+        Err(Violation::new(
+            "the world goes on",
+            "nothing is left to happen".to_owned(),
+        ))
     }
 
     fn step(&mut self, happening: Happening) -> Result<(), Violation> {
@@ -276,9 +336,17 @@ impl World {
             Happening::Tick { life } => self.tick(life),
             Happening::PlannerWakes { life } => self.planner_wakes(life),
             Happening::Planned { life } => self.planned(life),
-            Happening::CheckpointWritten { life, through, bytes } => self.checkpoint_written(life, through, bytes),
+            Happening::CheckpointWritten {
+                life,
+                through,
+                bytes,
+            } => self.checkpoint_written(life, through, bytes),
             Happening::ControllerStarts => self.controller_starts(),
-            Happening::ToController { link, sent, envelope } => {
+            Happening::ToController {
+                link,
+                sent,
+                envelope,
+            } => {
                 self.to_controller(link, sent, *envelope);
                 Ok(())
             }
@@ -336,7 +404,10 @@ impl World {
 
     /// Neither a script was started nor a job ended for long.
     fn stands_still(&mut self) -> bool {
-        let waiting = self.controller.published().map_or(0, |state| state.pending.len() + state.holding.len());
+        let waiting = self
+            .controller
+            .published()
+            .map_or(0, |state| state.pending.len() + state.holding.len());
         let progress = (self.invariants.runs.count(), waiting);
         if progress != self.progress || self.progress_ms < self.options.busy_ms {
             self.progress = progress;
@@ -354,13 +425,17 @@ impl World {
     }
 
     fn has_drained(&self) -> bool {
-        let Some(state) = self.controller.settled() else { return false };
+        let Some(state) = self.controller.settled() else {
+            return false;
+        };
         let over = state.pending.is_empty() && state.holding.is_empty();
         over && self.nodes.iter().all(SimNode::is_idle)
     }
 
     fn check_drained(&self) -> Result<(), Violation> {
-        let Some(live) = self.controller.settled() else { return Ok(()) };
+        let Some(live) = self.controller.settled() else {
+            return Ok(());
+        };
         self.invariants.replay.compare(live)?;
         self.invariants.lost.check(live)?;
         self.invariants.accounting.all_ended(live)
@@ -374,7 +449,10 @@ impl World {
                 words.push(format!("job {id}: {:?}, note {note:?}", state.job(*id)));
             }
             for node in state.nodes.iter().filter(|node| !node.is_usable()) {
-                words.push(format!("node {} is {} ({:?})", node.config.name, node.state, node.reason));
+                words.push(format!(
+                    "node {} is {} ({:?})",
+                    node.config.name, node.state, node.reason
+                ));
             }
         } else {
             words.push("the controller never comes to rest".to_owned());

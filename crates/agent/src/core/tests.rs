@@ -276,8 +276,8 @@ fn launches_wait_for_the_prolog() {
                 .on_prolog_done(JobId(8), 0, Some("Prolog error: no disk".to_owned()))
         ),
         [
-            "store 8",
             "report prolog 8.0 Prolog error: no disk",
+            "store 8",
             "report ended batch 1:0 (Prolog failed on this node)"
         ]
     );
@@ -298,8 +298,8 @@ fn end_during_the_prolog_waits_for_it() {
     assert_eq!(
         names(&node.core.on_prolog_done(JobId(7), 0, None)),
         [
-            "store 7",
             "report prolog 7.0 ok",
+            "store 7",
             "report ended batch 0:15",
             "store 7",
             "epilog 7.0"
@@ -525,10 +525,10 @@ fn cancelled_queued_step_never_starts() {
         attempt: 0,
         step_id: StepId::Num(0),
     };
-    assert_eq!(node.order(order), ["report ended 0 0:15"]);
+    assert_eq!(node.order(order), ["report ended 0 0:15", "store 7"]);
     assert_eq!(
         names(&node.core.on_prolog_done(JobId(7), 0, None)),
-        ["store 7", "report prolog 7.0 ok"]
+        ["report prolog 7.0 ok", "store 7"]
     );
     let running = AgentOrder::TerminateStep {
         job_id: JobId(7),

@@ -221,7 +221,11 @@ async fn nodes(context: &Context, name: Option<&str>) -> Outcome {
     if structured::wanted(&context.options) {
         let shown: Vec<_> = all
             .iter()
-            .filter(|node| wanted.as_ref().is_none_or(|names| names.contains(&node.name)))
+            .filter(|node| {
+                wanted
+                    .as_ref()
+                    .is_none_or(|names| names.contains(&node.name))
+            })
             .collect();
         let done = structured::nodes(&client, &context.options, &shown).await;
         return done.map(|()| 0).map_err(fail);
@@ -307,10 +311,7 @@ async fn steps(context: &Context, name: Option<&str>) -> Outcome {
         let done = structured::steps(&client, &context.options, &shown).await;
         return done.map(|()| 0).map_err(fail);
     }
-    let text: String = shown
-        .iter()
-        .map(|step| show_step(step, &options))
-        .collect();
+    let text: String = shown.iter().map(|step| show_step(step, &options)).collect();
     match (text.is_empty(), name) {
         (true, Some(name)) => {
             output::line(format!("Job step {name} not found"));
@@ -377,7 +378,10 @@ async fn licenses(context: &Context, wanted: Option<&str>) -> Outcome {
         .map(|entry| counts(&entry.value))
         .unwrap_or_default();
     let mut used: BTreeMap<String, u64> = BTreeMap::new();
-    let jobs = client.jobs(v1::ListJobsRequest::default()).await.map_err(fail)?;
+    let jobs = client
+        .jobs(v1::ListJobsRequest::default())
+        .await
+        .map_err(fail)?;
     for job in jobs.jobs.iter().filter(|job| {
         job.state.is_running() || matches!(job.state.base, sluice_model::state::JobState::Suspended)
     }) {

@@ -181,8 +181,7 @@ async fn show(
                 "" => !options.has("users"),
                 user => users.is_none_or(|users| users.iter().any(|name| name == user)),
             };
-            let account_fits =
-                accounts.is_empty() || accounts.iter().any(|name| *name == association.account);
+            let account_fits = accounts.is_empty() || accounts.contains(&association.account);
             user_fits && account_fits
         })
         .collect();

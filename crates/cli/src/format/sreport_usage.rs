@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn table() {
         let now = UnixSeconds(12 * HOUR);
-        let mut jobs = vec![
+        let mut jobs = [
             job(10 * HOUR, Some(11 * HOUR), "cpu=1"),
             job(10 * HOUR, Some(11 * HOUR), "cpu=3"),
         ];

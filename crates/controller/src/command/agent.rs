@@ -643,7 +643,17 @@ fn batch_ended(
     launch_error: Option<String>,
 ) {
     if let Some(text) = launch_error {
-        launch_failed(transaction, job, &text);
+        // A script that ran and whose step daemon is gone was lost by its node; one that never ran could not be launched.
+        let lost = job
+            .steps
+            .get(&StepId::Batch)
+            .and_then(|step| step.nodes.iter().zip(&step.layout.nodes).next())
+            .filter(|(state, _)| state.started)
+            .map(|(_, layout)| layout.node.clone());
+        match lost {
+            Some(node) => lose_job(transaction, job.id, &node, &text),
+            None => launch_failed(transaction, job, &text),
+        }
         return;
     }
     let jobs = &transaction.cluster.config.jobs;

@@ -372,18 +372,3 @@ fn candidates_are_beside_the_pid_file_then_in_the_state_folder() {
         ]
     );
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn zz_measure() {
-    let running = start(ServeOptions::default()).await;
-    let t = token(&running.key, &subject("someone", 4242, None), 60);
-    let mut all = Vec::new();
-    for _ in 0..300 {
-        let begin = std::time::Instant::now();
-        let mut channel = remote(running.address).await;
-        ask(&mut channel, Some(&t)).await;
-        all.push(begin.elapsed());
-    }
-    all.sort();
-    println!("MEASURE median {:?} p90 {:?}", all[150], all[270]);
-}

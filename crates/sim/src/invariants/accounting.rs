@@ -35,16 +35,31 @@ impl Accounting {
 
     fn job(&mut self, record: &JobRecord, runs: &RunsOnce) -> Result<(), Violation> {
         let key = (record.job_id, record.attempt);
-        let what = |record: &JobRecord| (record.end, record.state, record.state_flags, record.exit_status);
+        let what = |record: &JobRecord| {
+            (
+                record.end,
+                record.state,
+                record.state_flags,
+                record.exit_status,
+            )
+        };
         if let Some(before) = self.jobs.get(&key)
             && before.end.is_some()
             && what(before) != what(record)
         {
             let (id, attempt) = key;
-            let text = format!("job {id} run {attempt} ended {:?} and then {:?}", what(before), what(record));
+            let text = format!(
+                "job {id} run {attempt} ended {:?} and then {:?}",
+                what(before),
+                what(record)
+            );
             return Err(Violation::new(NAME, text));
         }
-        let first_end = record.end.is_some() && self.jobs.get(&key).is_none_or(|before| before.end.is_none());
+        let first_end = record.end.is_some()
+            && self
+                .jobs
+                .get(&key)
+                .is_none_or(|before| before.end.is_none());
         if first_end {
             exit_code(record, runs)?;
         }
@@ -56,9 +71,13 @@ impl Accounting {
         let key = (record.job_id, record.attempt, record.step_id);
         if let Some(before) = self.steps.get(&key)
             && before.end.is_some()
-            && (before.end, before.state, before.exit_status) != (record.end, record.state, record.exit_status)
+            && (before.end, before.state, before.exit_status)
+                != (record.end, record.state, record.exit_status)
         {
-            let text = format!("step {}.{} run {} ended twice", record.job_id, record.step_id, record.attempt);
+            let text = format!(
+                "step {}.{} run {} ended twice",
+                record.job_id, record.step_id, record.attempt
+            );
             return Err(Violation::new(NAME, text));
         }
         self.steps.insert(key, record.clone());
@@ -74,19 +93,31 @@ impl Accounting {
             let over = record.end.is_some();
             let master_of_purged = record.array_task_string.is_empty();
             if !over && master_of_purged {
-                return Err(Violation::new(NAME, format!("job {id} run {attempt} has no end: state {}", record.state)));
+                return Err(Violation::new(
+                    NAME,
+                    format!("job {id} run {attempt} has no end: state {}", record.state),
+                ));
             }
         }
         for ((id, attempt, step), record) in &self.steps {
             if record.end.is_none() {
-                return Err(Violation::new(NAME, format!("step {id}.{step} run {attempt} has no end")));
+                return Err(Violation::new(
+                    NAME,
+                    format!("step {id}.{step} run {attempt} has no end"),
+                ));
             }
         }
         for (id, job) in &cluster.jobs {
-            let record = self.jobs.get(&(*id, job.restarts)).map(|record| (record.state, record.exit_status));
+            let record = self
+                .jobs
+                .get(&(*id, job.restarts))
+                .map(|record| (record.state, record.exit_status));
             let expected = (u32::from(job.state.base.number()), job.exit_status.0);
             if record != Some(expected) {
-                return Err(Violation::new(NAME, format!("job {id} ended {expected:?}, its record says {record:?}")));
+                return Err(Violation::new(
+                    NAME,
+                    format!("job {id} ended {expected:?}, its record says {record:?}"),
+                ));
             }
         }
         Ok(())
@@ -102,7 +133,10 @@ impl Accounting {
 /// COMPLETED and FAILED are what the script's status says.
 fn exit_code(record: &JobRecord, runs: &RunsOnce) -> Result<(), Violation> {
     let (id, attempt) = (record.job_id, record.attempt);
-    let own = [u32::from(JobState::Completed.number()), u32::from(JobState::Failed.number())];
+    let own = [
+        u32::from(JobState::Completed.number()),
+        u32::from(JobState::Failed.number()),
+    ];
     if !own.contains(&record.state) {
         return Ok(());
     }
@@ -110,7 +144,10 @@ fn exit_code(record: &JobRecord, runs: &RunsOnce) -> Result<(), Violation> {
     let completed = record.state == own[0];
     let really = runs.batch_status(id, attempt);
     if really != Some(Some(status)) || completed != status.is_success() {
-        let text = format!("job {id} run {attempt} is on record with {status} in state {}, its script had {really:?}", record.state);
+        let text = format!(
+            "job {id} run {attempt} is on record with {status} in state {}, its script had {really:?}",
+            record.state
+        );
         return Err(Violation::new(NAME, text));
     }
     Ok(())

@@ -24,11 +24,19 @@ pub fn check(cluster: &Cluster, nodes: &[SimNode], now: UnixSeconds) -> Result<(
             }
             let wrong = |what: &str| {
                 let text = format!("{} runs {step:?} since {}: {what}", node.name, since.0);
-                Err(Violation::new("nodes and controller agree once faults have stopped", text))
+                Err(Violation::new(
+                    "nodes and controller agree once faults have stopped",
+                    text,
+                ))
             };
-            let Some(job) = cluster.job(step.job_id) else { return wrong("there is no such job") };
+            let Some(job) = cluster.job(step.job_id) else {
+                return wrong("there is no such job");
+            };
             let part = job.allocation.as_ref().and_then(|allocation| {
-                allocation.nodes.iter().find(|part| part.name == node.name && part.phase != NodePhase::Released)
+                allocation
+                    .nodes
+                    .iter()
+                    .find(|part| part.name == node.name && part.phase != NodePhase::Released)
             });
             if job.run_attempt != step.attempt || part.is_none() {
                 return wrong("the job has no such run here");
@@ -36,7 +44,9 @@ pub fn check(cluster: &Cluster, nodes: &[SimNode], now: UnixSeconds) -> Result<(
             if part.is_some_and(|part| part.phase == NodePhase::Prolog) {
                 return wrong("the controller still waits for the Prolog");
             }
-            let settled = job.suspend_time.is_none_or(|at| now.since(at) >= SETTLING_SECS);
+            let settled = job
+                .suspend_time
+                .is_none_or(|at| now.since(at) >= SETTLING_SECS);
             let suspended = job.state.base == JobState::Suspended;
             if settled && !job.state.is_completing() && suspended != stopped {
                 return wrong(&format!("stopped: {stopped}, but the job is {}", job.state));

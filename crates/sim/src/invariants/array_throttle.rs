@@ -11,12 +11,22 @@ use super::Violation;
 /// # Errors
 /// When more tasks run than allowed.
 pub fn check(after: &Cluster, event: &Event) -> Result<(), Violation> {
-    let Event::JobStarted { job_id, split_id, .. } = event else { return Ok(()) };
-    let Some(job) = after.job(split_id.unwrap_or(*job_id)) else { return Ok(()) };
+    let Event::JobStarted {
+        job_id, split_id, ..
+    } = event
+    else {
+        return Ok(());
+    };
+    let Some(job) = after.job(split_id.unwrap_or(*job_id)) else {
+        return Ok(());
+    };
     let throttle = job.array.as_ref().map_or(0, |array| array.pending.throttle);
     let running = eligibility::running_tasks(after, job);
     if throttle > 0 && running > throttle {
-        let text = format!("{running} tasks of array {} run, {throttle} may", job.array_job_id());
+        let text = format!(
+            "{running} tasks of array {} run, {throttle} may",
+            job.array_job_id()
+        );
         return Err(Violation::new("the throttle of an array is kept", text));
     }
     Ok(())

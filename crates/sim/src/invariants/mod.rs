@@ -85,7 +85,11 @@ impl Invariants {
     ///
     /// # Errors
     /// As [`Self::durable`].
-    pub fn durable_again(&mut self, number: u64, entries: &[JournalEntry]) -> Result<(), Violation> {
+    pub fn durable_again(
+        &mut self,
+        number: u64,
+        entries: &[JournalEntry],
+    ) -> Result<(), Violation> {
         self.durable(number, entries)
     }
 

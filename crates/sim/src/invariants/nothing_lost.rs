@@ -28,9 +28,10 @@ impl NothingLost {
     /// When another submission was given the same id.
     pub fn acknowledge(&mut self, id: JobId, tasks: BTreeSet<u32>) -> Result<(), Violation> {
         match self.acknowledged.insert(id, tasks.clone()) {
-            Some(before) if before != tasks => {
-                Err(Violation::new(NAME, format!("job {id} was given to two submissions")))
-            }
+            Some(before) if before != tasks => Err(Violation::new(
+                NAME,
+                format!("job {id} was given to two submissions"),
+            )),
             _ => Ok(()),
         }
     }
@@ -51,7 +52,10 @@ impl NothingLost {
                 if !key.is_empty()
                     && let Some(other) = self.keys.insert(key.clone(), job.id)
                 {
-                    return Err(Violation::new(NAME, format!("key {key} made jobs {other} and {}", job.id)));
+                    return Err(Violation::new(
+                        NAME,
+                        format!("key {key} made jobs {other} and {}", job.id),
+                    ));
                 }
             }
             Event::JobsPurged { jobs } => {
@@ -82,17 +86,26 @@ impl NothingLost {
                 continue;
             }
             let mut found = gone.cloned().unwrap_or_default();
-            for array in
-                cluster.array_members(*id).iter().filter_map(|id| cluster.job(*id)).filter_map(|job| job.array.as_ref())
+            for array in cluster
+                .array_members(*id)
+                .iter()
+                .filter_map(|id| cluster.job(*id))
+                .filter_map(|job| job.array.as_ref())
             {
                 for task in array.task_id.into_iter().chain(array.pending.tasks.iter()) {
                     if !found.insert(task) {
-                        return Err(Violation::new(NAME, format!("task {id}_{task} is there twice")));
+                        return Err(Violation::new(
+                            NAME,
+                            format!("task {id}_{task} is there twice"),
+                        ));
                     }
                 }
             }
             if found != *tasks {
-                return Err(Violation::new(NAME, format!("array {id} has tasks {found:?}, submitted were {tasks:?}")));
+                return Err(Violation::new(
+                    NAME,
+                    format!("array {id} has tasks {found:?}, submitted were {tasks:?}"),
+                ));
             }
         }
         Ok(())

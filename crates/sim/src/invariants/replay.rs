@@ -1,7 +1,7 @@
 //! Replay of the journal gives the live state, byte for byte; batches come in order, each once.
 
-use sluice_controller::event::{self, Event};
 use sluice_controller::Cluster;
+use sluice_controller::event::{self, Event};
 
 use super::Violation;
 
@@ -18,7 +18,10 @@ impl Replay {
     /// Begins with the state that the first checkpoint holds.
     #[must_use]
     pub fn new(initial: Cluster) -> Self {
-        Self { cluster: initial, next: 0 }
+        Self {
+            cluster: initial,
+            next: 0,
+        }
     }
 
     /// The replayed state.
@@ -33,7 +36,10 @@ impl Replay {
     /// When one was left out.
     pub fn expects(&mut self, number: u64) -> Result<bool, Violation> {
         if number > self.next {
-            return Err(Violation::new(NAME, format!("batch {number} came, {} was expected", self.next)));
+            return Err(Violation::new(
+                NAME,
+                format!("batch {number} came, {} was expected", self.next),
+            ));
         }
         let is_new = number == self.next;
         self.next = self.next.max(number + 1);
@@ -63,12 +69,18 @@ impl Replay {
 fn difference(replayed: &Cluster, live: &Cluster) -> String {
     for (id, job) in &live.jobs {
         if replayed.jobs.get(id) != Some(job) {
-            return format!("job {id}: live {job:?}, replayed {:?}", replayed.jobs.get(id));
+            return format!(
+                "job {id}: live {job:?}, replayed {:?}",
+                replayed.jobs.get(id)
+            );
         }
     }
     for (here, there) in live.nodes.iter().zip(&replayed.nodes) {
         if here != there {
-            return format!("node {}: live {here:?}, replayed {there:?}", here.config.name);
+            return format!(
+                "node {}: live {here:?}, replayed {there:?}",
+                here.config.name
+            );
         }
     }
     "the indexes of the state differ".to_owned()

@@ -34,7 +34,8 @@ impl RunsOnce {
     /// When it was told to end the run before.
     pub fn starts(&self, node: &str, id: JobId, attempt: u32) -> Result<(), Violation> {
         if self.ended.contains(&(node.to_owned(), id, attempt)) {
-            let text = format!("{node} starts a step of job {id} run {attempt}, which it was told to end");
+            let text =
+                format!("{node} starts a step of job {id} run {attempt}, which it was told to end");
             return Err(Violation::new(NAME, text));
         }
         Ok(())
@@ -44,20 +45,39 @@ impl RunsOnce {
     ///
     /// # Errors
     /// When they had before, or nothing durable asks for them.
-    pub fn executed(&mut self, node: &str, step: LiveStep, durable: &Cluster) -> Result<(), Violation> {
+    pub fn executed(
+        &mut self,
+        node: &str,
+        step: LiveStep,
+        durable: &Cluster,
+    ) -> Result<(), Violation> {
         let (id, attempt) = (step.job_id, step.attempt);
-        let known = durable.job(id).is_some_and(|job| job.run_attempt >= attempt && job.start_time.is_some());
+        let known = durable
+            .job(id)
+            .is_some_and(|job| job.run_attempt >= attempt && job.start_time.is_some());
         if !known {
-            return Err(Violation::new(NAME, format!("job {id} run {attempt} executes, but no durable fact started it")));
+            return Err(Violation::new(
+                NAME,
+                format!("job {id} run {attempt} executes, but no durable fact started it"),
+            ));
         }
         let key = (id, attempt, step.step_id, node.to_owned());
         if self.executed.insert(key, None).is_some() {
-            return Err(Violation::new(NAME, format!("step {id}.{} run {attempt} executes twice on {node}", step.step_id)));
+            return Err(Violation::new(
+                NAME,
+                format!(
+                    "step {id}.{} run {attempt} executes twice on {node}",
+                    step.step_id
+                ),
+            ));
         }
         if step.step_id == StepId::Batch
             && let Some((other, _)) = self.batch.insert((id, attempt), (node.to_owned(), None))
         {
-            return Err(Violation::new(NAME, format!("script of job {id} run {attempt} executes on {other} and {node}")));
+            return Err(Violation::new(
+                NAME,
+                format!("script of job {id} run {attempt} executes on {other} and {node}"),
+            ));
         }
         Ok(())
     }

@@ -22,14 +22,21 @@ pub fn check(before: &Cluster, after: &Cluster, event: &Event) -> Result<(), Vio
             continue;
         }
         if let Some(text) = wrong(old.map(|job| &**job), job) {
-            return Err(Violation::new(NAME, format!("job {id}: {text}; event {event:?}")));
+            return Err(Violation::new(
+                NAME,
+                format!("job {id}: {text}; event {event:?}"),
+            ));
         }
-        indexed(after, job).map_err(|text| Violation::new(NAME, format!("job {id}: {text}; event {event:?}")))?;
+        indexed(after, job)
+            .map_err(|text| Violation::new(NAME, format!("job {id}: {text}; event {event:?}")))?;
     }
     for (id, job) in &before.jobs {
         let gone = !after.jobs.contains_key(id);
         if gone && !(job.state.is_finished() && !job.state.is_completing()) {
-            return Err(Violation::new(NAME, format!("job {id} vanished as {:?}; event {event:?}", job.state)));
+            return Err(Violation::new(
+                NAME,
+                format!("job {id} vanished as {:?}; event {event:?}", job.state),
+            ));
         }
     }
     Ok(())
@@ -43,7 +50,9 @@ fn wrong(old: Option<&Job>, new: &Job) -> Option<String> {
         (JobState::Pending, JobState::Running | JobState::Cancelled | JobState::Deadline) => true,
         (JobState::Running, JobState::Suspended) | (JobState::Suspended, JobState::Running) => true,
         // The end of a run, or back to the queue.
-        (JobState::Running | JobState::Suspended, end) => end == JobState::Pending || end.is_finished(),
+        (JobState::Running | JobState::Suspended, end) => {
+            end == JobState::Pending || end.is_finished()
+        }
         // Requeued by hand after its end.
         (end, JobState::Pending) => end.is_finished(),
         _ => false,
@@ -54,12 +63,17 @@ fn wrong(old: Option<&Job>, new: &Job) -> Option<String> {
     if new.state.is_completing() && !(to.is_finished() || to == JobState::Pending) {
         return Some(format!("COMPLETING while {to}"));
     }
-    let open = new
-        .allocation
-        .as_ref()
-        .is_some_and(|allocation| allocation.nodes.iter().any(|part| part.phase != NodePhase::Released));
+    let open = new.allocation.as_ref().is_some_and(|allocation| {
+        allocation
+            .nodes
+            .iter()
+            .any(|part| part.phase != NodePhase::Released)
+    });
     if (to.is_finished() || to == JobState::Pending) && open != new.state.is_completing() {
-        return Some(format!("{to}, holds nodes: {open}, but flags {:?}", new.state));
+        return Some(format!(
+            "{to}, holds nodes: {open}, but flags {:?}",
+            new.state
+        ));
     }
     let old = old?;
     if new.restarts < old.restarts || new.run_attempt < old.run_attempt {
@@ -73,19 +87,29 @@ fn wrong(old: Option<&Job>, new: &Job) -> Option<String> {
 
 /// The indexes name the job where they should.
 fn indexed(cluster: &Cluster, job: &Job) -> Result<(), String> {
-    let holds = job
-        .allocation
-        .as_ref()
-        .is_some_and(|allocation| allocation.nodes.iter().any(|part| part.phase != NodePhase::Released));
-    let finished = job.end_time.is_some_and(|end| cluster.finished.contains(&(end, job.id)));
+    let holds = job.allocation.as_ref().is_some_and(|allocation| {
+        allocation
+            .nodes
+            .iter()
+            .any(|part| part.phase != NodePhase::Released)
+    });
+    let finished = job
+        .end_time
+        .is_some_and(|end| cluster.finished.contains(&(end, job.id)));
     let checks = [
-        ("pending", cluster.pending.contains(&job.id), job.state.is_pending()),
+        (
+            "pending",
+            cluster.pending.contains(&job.id),
+            job.state.is_pending(),
+        ),
         ("holding", cluster.holding.contains(&job.id), holds),
         ("finished", finished, job.state.is_finished()),
     ];
     for (what, is, should) in checks {
         if is != should {
-            return Err(format!("in the index of {what} jobs: {is}, should be: {should}"));
+            return Err(format!(
+                "in the index of {what} jobs: {is}, should be: {should}"
+            ));
         }
     }
     Ok(())
