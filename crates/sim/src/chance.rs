@@ -11,7 +11,7 @@ impl Chance {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut chance = Self(seed ^ 0x5DEE_CE66_D1CE_4E5B);
-        chance.next();
+        chance.draw();
         chance
     }
 
@@ -21,13 +21,13 @@ impl Chance {
         let mut mixed = Self::new(seed);
         for part in parts {
             mixed.0 ^= part.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-            mixed.next();
+            mixed.draw();
         }
         mixed
     }
 
-    /// The next number.
-    pub fn next(&mut self) -> u64 {
+    /// Draws the next number.
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -37,12 +37,12 @@ impl Chance {
 
     /// From `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high.saturating_sub(low) + 1)
+        low + self.draw() % (high.saturating_sub(low) + 1)
     }
 
     /// True in so many of a thousand cases.
     pub fn likely(&mut self, per_mille: u64) -> bool {
-        self.next() % 1000 < per_mille
+        self.draw() % 1000 < per_mille
     }
 
     /// One of the things; there must be one.
@@ -64,7 +64,7 @@ mod tests {
     /// SplitMix64 of state 0 gives 0xE220A8397B1DCDAF first (Vigna's reference); a changed generator would change every seed.
     #[test]
     fn the_generator_is_splitmix64() {
-        assert_eq!(Chance(0).next(), 0xE220_A839_7B1D_CDAF);
+        assert_eq!(Chance(0).draw(), 0xE220_A839_7B1D_CDAF);
     }
 
     /// Bounds are included, and a range of one number is that number.

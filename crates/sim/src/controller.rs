@@ -47,6 +47,9 @@ enum Command {
     },
 }
 
+/// What a command made.
+type Ran = Result<((), JournalEntry, Vec<Effect>), Rejection>;
+
 /// To be told once the batch is durable.
 enum Told {
     Nobody,
@@ -244,8 +247,7 @@ impl World {
             return;
         };
         let live = &mut running.live;
-        let (done, told): (Result<((), JournalEntry, Vec<Effect>), Rejection>, Told) = match command
-        {
+        let (done, told): (Ran, Told) = match command {
             Command::Register { link, registration } => {
                 let name = registration.node.clone();
                 let done = Transaction::run(live, now, |t| {

@@ -12,6 +12,9 @@ use sluice_controller::transaction::JournalEntry;
 use crate::chance::Chance;
 use crate::invariants::Violation;
 
+/// Batches with their numbers, as they were read back.
+pub type Replayed = Vec<(u64, Vec<JournalEntry>)>;
+
 /// What survives a crash of the controller.
 #[derive(Debug, Default)]
 pub struct Disk {
@@ -124,7 +127,7 @@ impl Disk {
     ///
     /// # Errors
     /// When something is missing or unreadable that had been flushed.
-    pub fn recover(&mut self) -> Result<(Cluster, Vec<(u64, Vec<JournalEntry>)>), Violation> {
+    pub fn recover(&mut self) -> Result<(Cluster, Replayed), Violation> {
         let lost = |text: &str| Violation::new("the journal is read back", text.to_owned());
         let (through, bytes) = self
             .checkpoints

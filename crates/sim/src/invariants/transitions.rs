@@ -32,7 +32,7 @@ pub fn check(before: &Cluster, after: &Cluster, event: &Event) -> Result<(), Vio
     }
     for (id, job) in &before.jobs {
         let gone = !after.jobs.contains_key(id);
-        if gone && !(job.state.is_finished() && !job.state.is_completing()) {
+        if gone && !job.state.is_completed() {
             return Err(Violation::new(
                 NAME,
                 format!("job {id} vanished as {:?}; event {event:?}", job.state),

@@ -21,7 +21,10 @@ pub fn read() -> BTreeMap<String, String> {
         {
             assert!(!reason.is_empty(), "no reason in: {line}");
             for name in names.split(',') {
-                list.insert(name.trim().trim_matches('`').to_owned(), (*reason).to_owned());
+                list.insert(
+                    name.trim().trim_matches('`').to_owned(),
+                    (*reason).to_owned(),
+                );
             }
         }
     }

@@ -83,6 +83,9 @@ fn commands_answer_as_recorded() {
             let _ = writeln!(failures, "{name}: listed, but there is no such recording");
         }
     }
-    println!("{equal} recordings are reproduced, {} differ as listed", listed.len());
+    println!(
+        "{equal} recordings are reproduced, {} differ as listed",
+        listed.len()
+    );
     assert!(failures.is_empty(), "{failures}");
 }

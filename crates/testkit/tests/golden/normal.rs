@@ -48,7 +48,9 @@ pub fn given(case: &Case, scene: &Scene, answer: &Finished) -> String {
         // The number of the wire protocol goes with the release.
         *text = text.replace(" 11264 ", " 11776 ");
         *text = text.replace("25.11.0", "VERSION");
-        *text = text.replace("=0.1.0", "=VERSION").replace("|0.1.0|", "|VERSION|");
+        *text = text
+            .replace("=0.1.0", "=VERSION")
+            .replace("|0.1.0|", "|VERSION|");
         // A line that says more than Slurm does stands behind Slurm's own.
         *text = text
             .split_inclusive('\n')
@@ -106,17 +108,23 @@ fn mask_times(text: &str) -> String {
     let bytes = text.as_bytes();
     let is = |at: usize, shape: &str| {
         bytes.get(at..at + shape.len()).is_some_and(|part| {
-            part.iter().zip(shape.bytes()).all(|(byte, kind)| match kind {
-                b'd' => byte.is_ascii_digit(),
-                b'a' => byte.is_ascii_alphabetic(),
-                b'_' => byte.is_ascii_digit() || *byte == b' ',
-                other => *byte == other,
-            })
+            part.iter()
+                .zip(shape.bytes())
+                .all(|(byte, kind)| match kind {
+                    b'd' => byte.is_ascii_digit(),
+                    b'a' => byte.is_ascii_alphabetic(),
+                    b'_' => byte.is_ascii_digit() || *byte == b' ',
+                    other => *byte == other,
+                })
         })
     };
     let mut at = 0;
     while at < bytes.len() {
-        let shapes = ["dddd-dd-ddTdd:dd:dd.ddd", "dddd-dd-ddTdd:dd:dd", "aaa aaa _d dd:dd:dd dddd"];
+        let shapes = [
+            "dddd-dd-ddTdd:dd:dd.ddd",
+            "dddd-dd-ddTdd:dd:dd",
+            "aaa aaa _d dd:dd:dd dddd",
+        ];
         if let Some(shape) = shapes.iter().find(|shape| is(at, shape)) {
             out.push_str(&"T".repeat(shape.len()));
             at += shape.len();
@@ -140,7 +148,11 @@ fn replace_words(text: &str, from: &str, to: &str) -> String {
         let before = rest[..at].chars().next_back().or(out.chars().next_back());
         let after = rest[at + from.len()..].chars().next();
         out.push_str(&rest[..at]);
-        out.push_str(if before.is_some_and(word) || after.is_some_and(word) { from } else { to });
+        out.push_str(if before.is_some_and(word) || after.is_some_and(word) {
+            from
+        } else {
+            to
+        });
         rest = &rest[at + from.len()..];
     }
     out.push_str(rest);
@@ -153,7 +165,10 @@ fn mask_key(text: &str, key: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(&label) {
-        let starts = rest[..at].chars().next_back().is_none_or(char::is_whitespace);
+        let starts = rest[..at]
+            .chars()
+            .next_back()
+            .is_none_or(char::is_whitespace);
         let (head, tail) = rest.split_at(at + label.len());
         out.push_str(head);
         let length = tail.find(char::is_whitespace).unwrap_or(tail.len());
@@ -175,9 +190,9 @@ fn mask_rest_of_line(text: &str, key: &str) -> String {
         .map(|line| match line.split_once(&label) {
             None => line.to_owned(),
             Some((head, tail)) => {
-                let rest = tail.split_once(" RealMemory=").map_or(String::new(), |(_, rest)| {
-                    format!(" RealMemory={rest}")
-                });
+                let rest = tail
+                    .split_once(" RealMemory=")
+                    .map_or(String::new(), |(_, rest)| format!(" RealMemory={rest}"));
                 let end = if rest.is_empty() { "\n" } else { "" };
                 format!("{head}{label}*{rest}{end}")
             }
@@ -215,7 +230,9 @@ fn leading_job(line: &str) -> Option<u32> {
         .strip_prefix("JobId=")
         .or_else(|| text.strip_prefix("StepId="))
         .unwrap_or(text);
-    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(text.len());
     text[..end].parse().ok()
 }
 
@@ -254,7 +271,15 @@ fn mask_job_numbers(text: &str) -> String {
     let mut out = String::new();
     for line in text.split_inclusive('\n') {
         let mut line = line.to_owned();
-        for word in ["job ", "Job ", "allocation ", "JobId=", "StepId=", "jobid ", "JOBID="] {
+        for word in [
+            "job ",
+            "Job ",
+            "allocation ",
+            "JobId=",
+            "StepId=",
+            "jobid ",
+            "JOBID=",
+        ] {
             let mut from = 0;
             while let Some(at) = line[from..].find(word) {
                 let start = from + at + word.len();
@@ -286,7 +311,8 @@ fn mask_nodes(text: &str) -> String {
 
 /// The lines in which two texts differ.
 pub fn compare(wanted: &str, given: &str) -> String {
-    let (wanted, given): (Vec<&str>, Vec<&str>) = (wanted.lines().collect(), given.lines().collect());
+    let (wanted, given): (Vec<&str>, Vec<&str>) =
+        (wanted.lines().collect(), given.lines().collect());
     // Longest common subsequence; the texts are small.
     let mut table = vec![vec![0_usize; given.len() + 1]; wanted.len() + 1];
     for (i, left) in wanted.iter().enumerate().rev() {
@@ -326,10 +352,16 @@ mod tests {
             mask_times("R       0:35      2 PD 0:00 1 2026-11-30T04:41:18x"),
             format!("R       0:SS      2 PD 0:00 1 {}x", "T".repeat(19))
         );
-        assert_eq!(mask_key("   Priority=5 Nice=0\n", "Priority"), "   Priority=* Nice=0\n");
+        assert_eq!(
+            mask_key("   Priority=5 Nice=0\n", "Priority"),
+            "   Priority=* Nice=0\n"
+        );
         assert_eq!(mask_key("XPriority=5", "Priority"), "XPriority=5");
         assert_eq!(mask_columns("A|B\n1|2\n", '|', &["B"]), "A|B\n1|*\n");
-        assert_eq!(replace_words("irc circa irc,", "irc", "bob"), "bob circa bob,");
+        assert_eq!(
+            replace_words("irc circa irc,", "irc", "bob"),
+            "bob circa bob,"
+        );
     }
 
     /// Rows and records of jobs that lean on a missing engine go, with all their lines.

@@ -137,39 +137,113 @@ const ACCOUNTS: &[&str] = &[
 
 /// Jobs before the ones that stay: id, user, command.
 const FIRST: &[(u32, &str, &str)] = &[
-    (2, "alice", "sbatch -J done1 -o /tmp/gold/%j.out --mem=100 -n2 --wrap \"srun hostname; exit 0\""),
-    (3, "alice", "sbatch -J fail3 -o /tmp/gold/%j.out --mem=100 -n1 --wrap \"exit 3\""),
-    (4, "alice", "sbatch -J arr -o /tmp/gold/%A_%a.out --mem=100 --array=1-4%2 --wrap \"sleep 1\""),
+    (
+        2,
+        "alice",
+        "sbatch -J done1 -o /tmp/gold/%j.out --mem=100 -n2 --wrap \"srun hostname; exit 0\"",
+    ),
+    (
+        3,
+        "alice",
+        "sbatch -J fail3 -o /tmp/gold/%j.out --mem=100 -n1 --wrap \"exit 3\"",
+    ),
+    (
+        4,
+        "alice",
+        "sbatch -J arr -o /tmp/gold/%A_%a.out --mem=100 --array=1-4%2 --wrap \"sleep 1\"",
+    ),
 ];
 
 const THEN: &[(u32, &str, &[&str])] = &[
-    (9, "alice", &["sbatch -J run1 -o /tmp/gold/%j.out -N2 -n8 --mem=1000 -t 30 --comment=\"hello world\" --wrap \"srun -n8 sleep 3000\""]),
-    (10, "alice", &["sbatch -J gpujob -o /tmp/gold/%j.out -n1 --mem=1000 --gres=gpu:h100:2 -t 45 -C gpu --wrap \"env | grep -E ^SLURM\\|^CUDA | sort; sleep 3000\""]),
-    (11, "bob", &["sbatch -J big -o /dev/null -N3 --exclusive --mem=0 -t 2:00:00 --wrap \"sleep 3000\""]),
-    (12, "bob", &["sbatch -J held -H -o /dev/null -n1 --mem=100 --wrap \"sleep 10\""]),
-    (13, "alice", &["sbatch -J dep -o /dev/null -n1 --mem=100 --dependency=afterok:9 --wrap true"]),
-    (14, "alice", &["sbatch -J later -o /dev/null -n1 --mem=100 --begin=now+1hour --wrap true"]),
-    (15, "alice", &["sbatch -J array2 -o /dev/null -n1 --mem=100 -t 20 --array=1-10:2,20%2 --dependency=afterany:9 --wrap 'sleep 100'"]),
-    (16, "alice", &["sbatch -J lic -o /dev/null -n1 --mem=100 -L matlab:10 -t 100 --wrap \"sleep 3000\""]),
-    (17, "alice", &["sbatch -J lic2 -o /dev/null -n1 --mem=100 -L matlab:1 -t 10 --wrap \"sleep 3000\""]),
-    (18, "bob", &[
-        "sbatch -J resv -o /dev/null -n2 --mem=100 -t 10 --reservation=course -A bio --wrap \"sleep 3000\"",
-        "sbatch -J resv -o /dev/null -n2 --mem=100 -t 10 -A bio --wrap \"sleep 3000\"",
-    ]),
-    (19, "alice", &["sbatch -J het -o /dev/null -n1 --mem=100 -t 10 --wrap \"sleep 3000\""]),
-    (20, "alice", &["sbatch -J het -o /dev/null -n2 --mem=200 -t 10 --wrap \"sleep 3000\""]),
-    (21, "alice", &[
-        "sbatch -J lim1 -w n3 -o /dev/null -n1 --mem=100 -t 5 --wrap 'sleep 3000'",
-    ]),
-    (22, "alice", &[
-        "sbatch -J lim2 -w n3 -o /dev/null -n1 --mem=100 -t 5 --wrap 'sleep 3000'",
-    ]),
-    (23, "alice", &[
-        "sbatch -J lim3 -H -o /dev/null -n1 --mem=100 -t 60 --wrap 'sleep 3000'",
-    ]),
-    (24, "alice", &[
-        "sbatch -J hiprio -o /dev/null -N3 --exclusive --nice=50 -t 20 --wrap \"sleep 3000\"",
-    ]),
+    (
+        9,
+        "alice",
+        &[
+            "sbatch -J run1 -o /tmp/gold/%j.out -N2 -n8 --mem=1000 -t 30 --comment=\"hello world\" --wrap \"srun -n8 sleep 3000\"",
+        ],
+    ),
+    (
+        10,
+        "alice",
+        &[
+            "sbatch -J gpujob -o /tmp/gold/%j.out -n1 --mem=1000 --gres=gpu:h100:2 -t 45 -C gpu --wrap \"env | grep -E ^SLURM\\|^CUDA | sort; sleep 3000\"",
+        ],
+    ),
+    (
+        11,
+        "bob",
+        &["sbatch -J big -o /dev/null -N3 --exclusive --mem=0 -t 2:00:00 --wrap \"sleep 3000\""],
+    ),
+    (
+        12,
+        "bob",
+        &["sbatch -J held -H -o /dev/null -n1 --mem=100 --wrap \"sleep 10\""],
+    ),
+    (
+        13,
+        "alice",
+        &["sbatch -J dep -o /dev/null -n1 --mem=100 --dependency=afterok:9 --wrap true"],
+    ),
+    (
+        14,
+        "alice",
+        &["sbatch -J later -o /dev/null -n1 --mem=100 --begin=now+1hour --wrap true"],
+    ),
+    (
+        15,
+        "alice",
+        &[
+            "sbatch -J array2 -o /dev/null -n1 --mem=100 -t 20 --array=1-10:2,20%2 --dependency=afterany:9 --wrap 'sleep 100'",
+        ],
+    ),
+    (
+        16,
+        "alice",
+        &["sbatch -J lic -o /dev/null -n1 --mem=100 -L matlab:10 -t 100 --wrap \"sleep 3000\""],
+    ),
+    (
+        17,
+        "alice",
+        &["sbatch -J lic2 -o /dev/null -n1 --mem=100 -L matlab:1 -t 10 --wrap \"sleep 3000\""],
+    ),
+    (
+        18,
+        "bob",
+        &[
+            "sbatch -J resv -o /dev/null -n2 --mem=100 -t 10 --reservation=course -A bio --wrap \"sleep 3000\"",
+            "sbatch -J resv -o /dev/null -n2 --mem=100 -t 10 -A bio --wrap \"sleep 3000\"",
+        ],
+    ),
+    (
+        19,
+        "alice",
+        &["sbatch -J het -o /dev/null -n1 --mem=100 -t 10 --wrap \"sleep 3000\""],
+    ),
+    (
+        20,
+        "alice",
+        &["sbatch -J het -o /dev/null -n2 --mem=200 -t 10 --wrap \"sleep 3000\""],
+    ),
+    (
+        21,
+        "alice",
+        &["sbatch -J lim1 -w n3 -o /dev/null -n1 --mem=100 -t 5 --wrap 'sleep 3000'"],
+    ),
+    (
+        22,
+        "alice",
+        &["sbatch -J lim2 -w n3 -o /dev/null -n1 --mem=100 -t 5 --wrap 'sleep 3000'"],
+    ),
+    (
+        23,
+        "alice",
+        &["sbatch -J lim3 -H -o /dev/null -n1 --mem=100 -t 60 --wrap 'sleep 3000'"],
+    ),
+    (
+        24,
+        "alice",
+        &["sbatch -J hiprio -o /dev/null -N3 --exclusive --nice=50 -t 20 --wrap \"sleep 3000\""],
+    ),
 ];
 
 impl Scene {
@@ -199,9 +273,16 @@ impl Scene {
         }
         scene.ended(&[2, 3, 4]);
         // Array tasks have ids of their own; the next one must be 9, with one for the cancelled job.
-        scene.submit(8, "bob", &["sbatch -J cancelled -o /dev/null --mem=100 -H --wrap \"true\""]);
+        scene.submit(
+            8,
+            "bob",
+            &["sbatch -J cancelled -o /dev/null --mem=100 -H --wrap \"true\""],
+        );
         scene.must("bob", "scancel 8");
-        scene.must("root", "scontrol update nodename=n4 state=drain reason=\"bad fan\"");
+        scene.must(
+            "root",
+            "scontrol update nodename=n4 state=drain reason=\"bad fan\"",
+        );
         for (id, user, lines) in THEN {
             scene.submit(*id, user, lines);
         }
@@ -232,7 +313,11 @@ impl Scene {
         wait_for(DEADLINE, "the first jobs to end", || {
             let list: Vec<String> = ids.iter().map(u32::to_string).collect();
             let left = self.shell("root", &format!("squeue -h -j {}", list.join(",")));
-            if left.stdout.is_empty() { Ok(()) } else { Err(left.stdout) }
+            if left.stdout.is_empty() {
+                Ok(())
+            } else {
+                Err(left.stdout)
+            }
         })
         .unwrap();
     }
@@ -246,10 +331,17 @@ impl Scene {
     fn wait_steps(&self) {
         wait_for(DEADLINE, "step 9.0", || {
             let steps = self.shell("root", "squeue -s -h -o '%i %M'");
-            let old = |id: &str| steps.stdout.lines().any(|line| {
-                line.strip_prefix(id).is_some_and(|time| time.len() == 5 && time > " 0:00")
-            });
-            if old("9.0") && old("10.batch") { Ok(()) } else { Err(steps.stdout) }
+            let old = |id: &str| {
+                steps.stdout.lines().any(|line| {
+                    line.strip_prefix(id)
+                        .is_some_and(|time| time.len() == 5 && time > " 0:00")
+                })
+            };
+            if old("9.0") && old("10.batch") {
+                Ok(())
+            } else {
+                Err(steps.stdout)
+            }
         })
         .unwrap();
     }
@@ -270,7 +362,10 @@ impl Scene {
     }
 
     fn try_shell(&self, user: &str, line: &str, deadline: Duration) -> anyhow::Result<Finished> {
-        let mut line = line.replace("/tmp/gold", &self.cluster.path("work/gold").to_string_lossy());
+        let mut line = line.replace(
+            "/tmp/gold",
+            &self.cluster.path("work/gold").to_string_lossy(),
+        );
         for (name, player, _) in PLAYERS {
             line = line.replace(name, player);
         }
@@ -279,7 +374,16 @@ impl Scene {
             Some((_, player, uid)) => {
                 let mut command = Command::new("setpriv");
                 command
-                    .args(["--reuid", uid, "--regid", player, "--clear-groups", "sh", "-c", &line])
+                    .args([
+                        "--reuid",
+                        uid,
+                        "--regid",
+                        player,
+                        "--clear-groups",
+                        "sh",
+                        "-c",
+                        &line,
+                    ])
                     .env("USER", player)
                     .env("LOGNAME", player);
                 command
