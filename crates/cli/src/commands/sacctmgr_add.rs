@@ -348,9 +348,7 @@ async fn add_users(
         Err(status) => {
             let error = ClientError::from(status);
             if error.code() == Some(ErrorCode::AccessDenied) {
-                output::error_line(format!(
-                    " error: Problem adding user associations: {error}"
-                ));
+                output::error_line(format!(" error: Problem adding user associations: {error}"));
                 return Ok(1);
             }
             return Err(error);

@@ -160,7 +160,8 @@ fn processes() -> Vec<JobProcess> {
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
         .filter_map(|pid| {
-            let environment = std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ"));
+            let environment =
+                std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ"));
             JobProcess::read(pid, &environment.ok()?)
         })
         .collect();

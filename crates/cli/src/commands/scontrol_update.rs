@@ -41,9 +41,10 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
     if let Some((_, name)) = find("partitionname", 4) {
         return update_partition(context, name).await;
     }
-    if let Some((key, _)) = pairs.iter().find(|(key, _)| {
-        key.starts_with("res") || key.starts_with("step")
-    }) {
+    if let Some((key, _)) = pairs
+        .iter()
+        .find(|(key, _)| key.starts_with("res") || key.starts_with("step"))
+    {
         output::error_line(format!(
             "scontrol: error: update {key}= is not supported yet"
         ));

@@ -143,13 +143,7 @@ fn cancel_pending(transaction: &mut Transaction<'_>, job: &Job, tasks: Option<&[
     let Some(tasks) = tasks else {
         // What it waited for stays visible after its end.
         let (reason, _) = view::shown_reason(transaction.cluster, job, transaction.now);
-        job_end::end_pending(
-            transaction,
-            job.id,
-            JobState::Cancelled,
-            reason,
-            Some(uid),
-        );
+        job_end::end_pending(transaction, job.id, JobState::Cancelled, reason, Some(uid));
         return;
     };
     let first = transaction.cluster.next_job_id.0;
