@@ -197,7 +197,11 @@ fn shown_request(job: &Job, normal: Option<&select::ResourceRequest>) -> JobDesc
 }
 
 /// The reason shown: of a hold or an end from the record, else what the last pass found.
-pub(crate) fn shown_reason(cluster: &Cluster, job: &Job, now: UnixSeconds) -> (Reason, Option<String>) {
+pub(crate) fn shown_reason(
+    cluster: &Cluster,
+    job: &Job,
+    now: UnixSeconds,
+) -> (Reason, Option<String>) {
     if !job.state.is_pending() {
         return (job.reason, job.reason_text.clone());
     }

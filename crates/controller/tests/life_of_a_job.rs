@@ -885,7 +885,10 @@ fn a_lost_script_is_a_node_failure() {
         );
     }
     w.epilogs();
-    assert_eq!((w.state(again).as_str(), w.state(never).as_str()), ("PD", "NF"));
+    assert_eq!(
+        (w.state(again).as_str(), w.state(never).as_str()),
+        ("PD", "NF")
+    );
     assert_ne!(w.cluster.job(again).unwrap().priority, 0, "it is not held");
     w.check();
 }

@@ -4,13 +4,13 @@
 #[test]
 fn fixed_seeds_run_clean() {
     let mut scripts = 0;
-    for seed in 1..=12 {
+    for seed in 1..=6 {
         match sluice_sim::run(seed, sluice_sim::TRACE_LINES) {
             Ok(summary) => scripts += summary.scripts,
             Err(failure) => panic!("{failure}"),
         }
     }
-    assert!(scripts > 50, "the runs do real work: {scripts} scripts");
+    assert!(scripts > 20, "the runs do real work: {scripts} scripts");
 }
 
 /// The same seed gives the same run: without this a failure could not be looked at.

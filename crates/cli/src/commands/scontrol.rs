@@ -562,7 +562,10 @@ fn top(context: &Context, words: &[String]) -> i32 {
         return 1;
     }
     for job in jobs {
-        output::error_line(format!("{} for job {job}", ErrorCode::AccessDenied.message()));
+        output::error_line(format!(
+            "{} for job {job}",
+            ErrorCode::AccessDenied.message()
+        ));
     }
     1
 }

@@ -3,6 +3,11 @@
 //! Every report may arrive twice or late; what no longer concerns the current run is ignored. Sources: agent reference 2, 3, 11,
 //! 12; `slurm.conf(5)` ReturnToService.
 
+mod lost_node;
+
+pub use lost_node::fail_jobs;
+use lost_node::{end_steps_on, lose_job};
+
 use std::sync::Arc;
 
 use sluice_model::error_code::ErrorCode;
@@ -694,7 +699,11 @@ fn batch_ended(
         (
             JobState::Failed,
             Reason::RaisedSignal,
-            signal.map(|s| format!("{}({})", s.number(), s.description())),
+            // No blanks: tools such as PSI/J split squeue's lines at them.
+            signal.map(|s| {
+                let description = s.description().replace(' ', "_");
+                format!("RaisedSignal:{}({description})", s.number())
+            }),
         )
     } else {
         (JobState::Failed, Reason::NonZeroExitCode, None)
@@ -708,112 +717,4 @@ fn batch_ended(
         exit_status,
         &Kill::Leftovers,
     );
-}
-
-/// Ends or requeues every job on a node that is gone, and frees the node's part at once: no Epilog will ever report from it.
-pub fn fail_jobs(transaction: &mut Transaction<'_>, node: &str, cause: &str) {
-    let Some((_, record)) = transaction.cluster.node_named(node) else {
-        return;
-    };
-    for id in record.jobs.clone() {
-        lose_job(transaction, id, node, cause);
-        // The part on this node is gone whatever became of the job.
-        let Some(job) = transaction.cluster.job(id).cloned() else {
-            continue;
-        };
-        end_steps_on(transaction, &job, node);
-        job_end::release_node(transaction, id, node);
-    }
-}
-
-/// A node's failure ends the job, unless `--no-kill` and other nodes are left.
-fn lose_job(transaction: &mut Transaction<'_>, id: JobId, node: &str, cause: &str) {
-    let Some(job) = transaction.cluster.job(id).cloned() else {
-        return;
-    };
-    if job.state.is_finished() || job.state.is_pending() {
-        return;
-    }
-    let others = job.allocation.as_ref().is_some_and(|a| {
-        a.nodes
-            .iter()
-            .any(|part| part.name != node && part.phase < NodePhase::Ending)
-    });
-    let hosts_script = job.request.batch
-        && job
-            .allocation
-            .as_ref()
-            .is_some_and(|a| a.nodes.first().is_some_and(|p| p.name == node));
-    if job.request.no_kill && others && !hosts_script {
-        return;
-    }
-    let kill = Kill::Gently {
-        cause: "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS".to_owned(),
-    };
-    let time = transaction.now;
-    if job_end::may_requeue(&job) {
-        let begin_time = job_end::requeue_begin(transaction.cluster, time);
-        job_end::requeue_running(
-            transaction,
-            Requeue {
-                job_id: id,
-                time,
-                run_state: JobState::NodeFail,
-                begin_time,
-                hold: None,
-                reason_text: Some(format!("{node}: {cause}")),
-                special_exit: false,
-                exit_status: WaitStatus::SUCCESS,
-                failed_node: Some(node.to_owned()),
-            },
-            &kill,
-        );
-    } else {
-        job_end::end_running(
-            transaction,
-            JobEnd {
-                job_id: id,
-                state: JobState::NodeFail,
-                reason: Reason::NodeDown,
-                reason_text: Some(format!("{node}: {cause}")),
-                exit_status: WaitStatus::exited(1),
-                time,
-                requester: None,
-                failed_node: Some(node.to_owned()),
-            },
-            &kill,
-        );
-    }
-}
-
-/// Records the end of a job's steps on a node that cannot report it.
-fn end_steps_on(transaction: &mut Transaction<'_>, job: &Job, node: &str) {
-    for (id, step) in &job.steps {
-        let Some(at) = step
-            .layout
-            .nodes
-            .iter()
-            .position(|layout| layout.node == node)
-        else {
-            continue;
-        };
-        if step.nodes[at].ended.is_some() {
-            continue;
-        }
-        let tasks = step.layout.nodes[at]
-            .task_ids
-            .iter()
-            .map(|rank| (*rank, WaitStatus::signaled(9)))
-            .collect();
-        let time = transaction.now;
-        transaction.emit(Event::StepNodeEnded {
-            job_id: job.id,
-            step_id: *id,
-            node: node.to_owned(),
-            tasks,
-            launch_error: None,
-            usage: Default::default(),
-        });
-        finish_step_if_over(transaction, job.id, *id, time, false, None);
-    }
 }

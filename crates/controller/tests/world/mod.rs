@@ -4,6 +4,8 @@
 //! Nothing here decides; it only plays the shell and the agents. Every world checks when it is dropped by [`World::check`] that a
 //! replay of its events gives the same state.
 
+#![allow(dead_code, reason = "each test binary uses its own part of the world")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -73,6 +73,7 @@ fn commands_answer_as_recorded() {
             }
         }
     }
+    failures.push_str(&scene.token_faults());
     for name in recording::all_names() {
         if !known.contains(&name) && !listed.contains_key(&name) {
             let _ = writeln!(failures, "{name}: neither compared nor listed");

@@ -322,6 +322,25 @@ impl Scene {
         .unwrap();
     }
 
+    /// With SLURM_JWT a command is who the token says, also beside a local socket that would take it for root. Gives what is
+    /// wrong.
+    pub fn token_faults(&self) -> String {
+        let mut faults = String::new();
+        for (token, refusal) in [
+            (
+                "$(scontrol token username=alice | cut -d= -f2)",
+                "Invalid user id",
+            ),
+            ("no.such.token", "slurm_suspend error:"),
+        ] {
+            let done = self.shell("root", &format!("SLURM_JWT={token} scontrol hold 11"));
+            if done.code != 1 || !done.stderr.contains(refusal) {
+                let _ = writeln!(faults, "SLURM_JWT={token}: {done:?}");
+            }
+        }
+        faults
+    }
+
     /// Makes room: jobs that wait for the whole cluster would keep small ones waiting.
     pub fn make_room(&self) {
         self.must("root", "scontrol hold 11; scancel 16 24");
