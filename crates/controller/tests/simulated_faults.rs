@@ -77,6 +77,24 @@ fn a_requeued_dependent_hears_of_its_target() {
     w.check();
 }
 
+/// As before, but the other has ended while the dependent was cancelled: it starts at once.
+#[test]
+fn a_requeued_dependent_sees_what_ended_meanwhile() {
+    let mut w = World::new();
+    let target = w.submit(cpus(1));
+    let dependent = w.submit(JobDescription {
+        dependency: Some(format!("afterok:{target}")),
+        ..cpus(1)
+    });
+    w.pass();
+    cancel(&mut w, dependent);
+    w.finish(target, WaitStatus::SUCCESS);
+    requeue(&mut w, dependent, false);
+    w.pass();
+    assert_eq!(w.state(dependent), "R");
+    w.check();
+}
+
 /// A batch step whose launch was lost has its end on record once the node is released. Before, it stayed RUNNING for ever.
 #[test]
 fn a_step_that_never_started_ends_with_its_job() {

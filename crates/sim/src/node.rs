@@ -523,10 +523,13 @@ impl World {
                 _ => None,
             };
             let effects = agent.core.on_order(order, now);
-            if let Some((job, attempt)) = end.filter(|_| !effects.is_empty()) {
+            let (life, taken) = (agent.life, !effects.is_empty());
+            self.carry_out(node, effects);
+            // An agent that died over it has not taken the order.
+            if let Some((job, attempt)) = end.filter(|_| taken && self.life_of(node) == Some(life))
+            {
                 self.invariants.runs.told_to_end(&name, job, attempt);
             }
-            self.carry_out(node, effects);
         }
         Ok(())
     }

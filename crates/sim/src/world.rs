@@ -443,7 +443,7 @@ impl World {
 
     fn stuck(&self) -> Violation {
         let mut words = Vec::new();
-        if let Some(state) = self.controller.settled() {
+        if let Some(state) = self.controller.published() {
             for id in state.pending.iter().chain(&state.holding).take(4) {
                 let note = state.plan_notes.get(id);
                 words.push(format!("job {id}: {:?}, note {note:?}", state.job(*id)));
@@ -455,7 +455,7 @@ impl World {
                 ));
             }
         } else {
-            words.push("the controller never comes to rest".to_owned());
+            words.push("the controller is down".to_owned());
         }
         for node in self.nodes.iter().filter(|node| !node.is_idle()) {
             words.push(node.to_string());

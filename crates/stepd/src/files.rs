@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use sluice_model::filename::{FilenameContext, expand_pattern};
 use sluice_model::ids::StepId;
@@ -153,11 +154,12 @@ impl Opener<'_> {
                 options.custom_flags(nix::libc::O_TRUNC);
             }
         }
-        let file = options.open(&path).map_err(|source| FilesError::Stream {
-            stream,
-            path: path.clone(),
-            source,
-        })?;
+        let file =
+            open_when_there(&options, &path, input).map_err(|source| FilesError::Stream {
+                stream,
+                path: path.clone(),
+                source,
+            })?;
         let file = Rc::new(file);
         self.open.insert((path, input), Rc::clone(&file));
         Ok(Stream::File(file))
@@ -215,4 +217,45 @@ pub fn write_batch_script(
         source,
     })?;
     Ok(path)
+}
+/// How long an output's folder may be missing.
+const FOLDER_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Opens a file. Tools such as submitit make the folder of a job's output after `sbatch` has told them the job's id, and the job may
+/// be quicker than they are: a folder that is missing is waited for a little.
+fn open_when_there(options: &OpenOptions, path: &Path, input: bool) -> io::Result<File> {
+    let deadline = Instant::now() + FOLDER_PATIENCE;
+    loop {
+        match options.open(path) {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && !input
+                    && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// submitit makes `logs/<job id>` only after sbatch has told it the id; the job must not fail for being quicker.
+    #[test]
+    fn a_missing_folder_is_waited_for() {
+        let dir = tempfile::tempdir().expect("folder");
+        let path = dir.path().join("late").join("out");
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        let opener = {
+            let path = path.clone();
+            std::thread::spawn(move || open_when_there(&options, &path, false))
+        };
+        std::fs::create_dir(dir.path().join("late")).expect("folder");
+        opener.join().expect("thread").expect("opened");
+        assert!(path.exists());
+    }
 }

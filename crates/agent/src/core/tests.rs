@@ -122,7 +122,7 @@ impl Node {
         );
         assert_eq!(
             names(&node.core.on_prolog_done(JobId(id), 0, None)),
-            [format!("store {id}"), format!("report prolog {id}.0 ok")]
+            [format!("report prolog {id}.0 ok"), format!("store {id}")]
         );
         assert_eq!(
             node.order(AgentOrder::LaunchStep(launch(id, 0, StepId::Batch))),

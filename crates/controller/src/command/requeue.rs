@@ -6,7 +6,7 @@ use sluice_model::reason::Reason;
 use sluice_model::state::JobState;
 
 use super::job_end::{self, Kill};
-use super::{Caller, Rejection, TargetOutcome, selector};
+use super::{Caller, Rejection, TargetOutcome, dependency, selector};
 use crate::effect::Effect;
 use crate::event::{Event, Requeue};
 use crate::transaction::Transaction;
@@ -106,6 +106,8 @@ fn requeue_one(
     };
     if job.state.is_finished() {
         transaction.emit(Event::JobRequeued(requeue));
+        // What it depends on may have ended while nobody looked.
+        dependency::reconsider(transaction, id);
         transaction.effect(Effect::JobChanged { job: id });
         transaction.wake_planner();
     } else {

@@ -107,6 +107,19 @@ fn what_squeue_answers() {
         ),
         format!("{array}_1\n{array}_2\n{array}_3\n")
     );
+    // A reason has no blanks, not even that of a signal.
+    let shot = parsable(&cluster, &["--wrap", "kill -USR1 $$"]);
+    cluster.wait_job_end(shot, SOON).unwrap();
+    let shot_text = shot.to_string();
+    assert_eq!(
+        answer(
+            &cluster,
+            &[
+                "squeue", "-h", "-t", "all", "-j", &shot_text, "-o", "%i %t %r"
+            ]
+        ),
+        format!("{shot} F RaisedSignal:10(User_defined_signal_1)\n")
+    );
     // reframe.
     assert_eq!(
         answer(

@@ -1,0 +1,59 @@
+//! The hot core: one scheduling pass, one submission, hostlists. `cargo bench -p sluice-benches`.
+
+use std::hint::black_box;
+
+use criterion::{BatchSize, Criterion};
+use sluice_benches::{NOW, cluster, fill_queue, submit_one};
+use sluice_controller::schedule::{PlanOptions, plan};
+use sluice_model::hostlist::{collapse_hostlist, parse_hostlist};
+
+fn passes(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("pass");
+    group.sample_size(10);
+    for (nodes, jobs, shapes) in [(100, 1_000, 4), (1_000, 10_000, 4), (1_000, 10_000, 500)] {
+        let mut full = cluster(nodes);
+        fill_queue(&mut full, jobs, shapes);
+        group.bench_function(
+            format!("{nodes} nodes, {jobs} jobs, {shapes} shapes"),
+            |b| {
+                b.iter(|| black_box(plan(&full, NOW, PlanOptions::default())));
+            },
+        );
+    }
+    group.finish();
+}
+
+fn submissions(criterion: &mut Criterion) {
+    for queued in [0, 10_000] {
+        let mut base = cluster(100);
+        fill_queue(&mut base, queued, 4);
+        criterion.bench_function(&format!("submission with {queued} jobs queued"), |b| {
+            b.iter_batched(
+                || base.clone(),
+                |mut live| {
+                    submit_one(&mut live, 7, 4);
+                    live
+                },
+                BatchSize::SmallInput,
+            );
+        });
+    }
+}
+
+fn hostlists(criterion: &mut Criterion) {
+    let names = parse_hostlist("rack[0-9]n[000-999]").expect("a hostlist");
+    criterion.bench_function("hostlist of 10,000 names, collapsed", |b| {
+        b.iter(|| black_box(collapse_hostlist(&names)));
+    });
+    criterion.bench_function("hostlist of 10,000 names, expanded", |b| {
+        b.iter(|| black_box(parse_hostlist("rack[0-9]n[000-999]")));
+    });
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    passes(&mut criterion);
+    submissions(&mut criterion);
+    hostlists(&mut criterion);
+    criterion.final_summary();
+}
