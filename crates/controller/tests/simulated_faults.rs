@@ -95,6 +95,48 @@ fn a_requeued_dependent_sees_what_ended_meanwhile() {
     w.check();
 }
 
+/// A requeued task of a singleton array goes before a singleton job that was submitted after the array, although the task's own
+/// record has the higher id. Before, it waited for the later job; with a dependency the other way round both waited for ever.
+#[test]
+fn a_requeued_singleton_task_keeps_its_place() {
+    let mut w = World::new();
+    let named = |array: Option<&str>| JobDescription {
+        name: Some("same".to_owned()),
+        array: array.map(str::to_owned),
+        dependency: Some("singleton".to_owned()),
+        ..cpus(1)
+    };
+    let array = w.submit(named(Some("0-1%1")));
+    let later = w.submit(named(None));
+    w.pass();
+    let task = w.tasks(array)[&0];
+    assert!(task > later, "the task has a record of its own");
+    requeue(&mut w, task, false);
+    w.epilogs();
+    w.pass();
+    let running = w
+        .tasks(array)
+        .values()
+        .filter(|id| w.state(**id) == "R")
+        .count();
+    assert_eq!((running, w.state(later).as_str()), (1, "PD"));
+    for _ in 0..2 {
+        let running: Vec<JobId> = w
+            .tasks(array)
+            .values()
+            .copied()
+            .filter(|id| w.state(*id) == "R")
+            .collect();
+        for id in running {
+            w.finish(id, WaitStatus::SUCCESS);
+        }
+        w.pass();
+    }
+    assert_eq!(w.state(task), "CD", "the task ran before the later job");
+    assert_eq!(w.state(later), "R");
+    w.check();
+}
+
 /// A batch step whose launch was lost has its end on record once the node is released. Before, it stayed RUNNING for ever.
 #[test]
 fn a_step_that_never_started_ends_with_its_job() {

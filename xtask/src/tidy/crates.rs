@@ -68,6 +68,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sluice-stepd",
         ],
     ),
+    (
+        "sluice-benches",
+        &["sluice-model", "sluice-config", "sluice-controller"],
+    ),
     ("sluice-testkit", &[]),
     ("xtask", &["sluice-testkit"]),
 ];

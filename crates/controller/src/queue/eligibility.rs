@@ -40,7 +40,8 @@ pub fn waits_for(
     None
 }
 
-/// Every term that is still open is a singleton, and no other job of the same name and user is ahead.
+/// Every term that is still open is a singleton, and no other job of the same name and user is ahead: it has begun, or was
+/// submitted before. An array's task was submitted with its array, whatever the id of its own record.
 fn singleton_only_and_met(cluster: &Cluster, job: &Job) -> bool {
     let open = |kind: DependencyKind, status: DependencyStatus| {
         status != DependencyStatus::Fulfilled && kind != DependencyKind::Singleton
@@ -72,7 +73,7 @@ fn singleton_only_and_met(cluster: &Cluster, job: &Job) -> bool {
         *id != job.id
             && cluster.job(*id).is_some_and(|other| {
                 other.array_job_id() != job.array_job_id()
-                    && (!other.state.is_pending() || other.id < job.id)
+                    && (!other.state.is_pending() || other.array_job_id() < job.array_job_id())
             })
     })
 }
