@@ -3,6 +3,7 @@
 //! Times in seconds. Never changes anything.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use sluice_model::ids::JobId;
 use sluice_model::reason::Reason;
@@ -11,6 +12,7 @@ use sluice_model::time::UnixSeconds;
 use super::Violation;
 use crate::cluster::{Cluster, Job, NodeAllocation, NodePhase, Partition};
 use crate::plan::{Plan, PlannedStart};
+use crate::queue::eligibility::waits_for;
 use crate::schedule::{expected_end, limit_secs};
 use crate::select::inventory::{FreeView, amounts_of};
 use crate::select::{ResourceRequest, choose, node_filters};
@@ -23,9 +25,23 @@ pub(super) fn check_heads(
     now: UnixSeconds,
     violations: &mut Vec<Violation>,
 ) {
+    // A plan repeats no note that says what the one before said: the others count as they stand.
+    let told: BTreeSet<JobId> = plan.notes.iter().map(|(id, _)| *id).collect();
+    let standing = cluster.plan_notes.iter().filter(|(id, _)| {
+        let waits = cluster
+            .job(**id)
+            .is_some_and(|job| job.is_queued() && waits_for(cluster, job, now).is_none());
+        waits
+            && !told.contains(*id)
+            && !plan.starts.iter().any(|start| start.job == **id)
+            && !plan.impossible.iter().any(|(job, _)| job == *id)
+            && !plan.missed_deadline.contains(*id)
+    });
     let waiting = plan
         .notes
         .iter()
+        .map(|(id, note)| (id, note))
+        .chain(standing)
         .filter(|(_, note)| note.reason == Reason::Resources && note.expected_start.is_some());
     let in_several = |id: &JobId| {
         cluster
