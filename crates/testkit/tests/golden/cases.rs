@@ -144,6 +144,15 @@ const NEW_JOBS: &[Tweak] = &[
         "Required node not available",
     ]),
 ];
+/// Tasks that run side by side write in any order.
+const TASKS: &[Tweak] = &[
+    JobNumbers,
+    Without(&[
+        "queued and waiting for resources",
+        "has been allocated resources",
+    ]),
+    Sorted,
+];
 const VARIABLES: &[Tweak] = &[
     Without(&[
         "SLURMD_DEBUG=",
@@ -395,7 +404,7 @@ pub const CASES: &[Case] = &[
     case("ok-sbatch-wait", NEW_JOBS),
     case("ok-scancel-name", NEW_JOBS),
     case("ok-scancel-v", NEW_JOBS),
-    case("ok-srun", NEW_JOBS),
+    case("ok-srun", TASKS),
     case("ok-srun-env", VARIABLES),
     case("ok-srun-multi", NEW_JOBS),
     case("ok-srun-v", NEW_JOBS),
