@@ -117,12 +117,7 @@ pub async fn run(
     let (step_sender, mut step_events) = mpsc::unbounded_channel();
     let (link_sender, mut link_events) = mpsc::unbounded_channel();
     let (inputs, mut received) = mpsc::unbounded_channel();
-    let runner = StepRunner::new(
-        settings.stepd.clone(),
-        spool.clone(),
-        node.node.name.clone(),
-        step_sender,
-    );
+    let runner = StepRunner::new(settings.stepd.clone(), spool.clone(), step_sender);
     let node = Arc::new(node);
     let (node_watch, node_changes) = watch::channel(Arc::clone(&node));
     let mut service = Service {

@@ -4,9 +4,9 @@
 //! when something went wrong. A process that has cleared its environment escapes this search.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-use sluice_model::launch::LiveStep;
 use sluice_stepd::process::send_signal;
 use sluice_stepd::tree::{all_processes, stat};
 
@@ -14,13 +14,13 @@ use sluice_stepd::tree::{all_processes, stat};
 const ROUNDS_MAX: u32 = 50;
 const SIGKILL: i32 = 9;
 
-/// Kills what is left of a step on a node; returns how many processes were found.
-pub fn kill_step(node: &str, step: LiveStep) -> usize {
-    let marks = [
-        format!("SLURM_JOB_ID={}", step.job_id),
-        format!("SLURM_STEP_ID={}", step.step_id.number().cast_signed()),
-        format!("SLURMD_NODENAME={node}"),
-    ];
+/// Variable that every task of a step carries: the step's folder. Unlike job and node names it is the only one of its kind on a
+/// machine where several clusters run.
+pub const STEP_FOLDER_VARIABLE: &str = "SLUICE_STEP_DIR";
+
+/// Kills what is left of the step with this folder; returns how many processes were found.
+pub fn kill_step(folder: &Path) -> usize {
+    let marks = [format!("{STEP_FOLDER_VARIABLE}={}", folder.display())];
     let mut found = 0;
     for round in 0..ROUNDS_MAX {
         let members: Vec<u32> = all_processes()
@@ -58,43 +58,34 @@ fn carries(pid: u32, marks: &[String]) -> bool {
 mod tests {
     use std::process::Command;
 
-    use sluice_model::ids::{JobId, StepId};
-
     use super::*;
 
-    /// Only processes of that very step on that very node may die.
+    /// Only processes of that very step may die: another cluster on the machine has the same job and node names.
     #[test]
     fn only_the_step_is_killed() {
-        let job = 4_000_000 + std::process::id() % 100_000;
-        let start = |step: &str, node: &str| {
+        let spool = tempfile::tempdir().expect("folder");
+        let (own, other) = (spool.path().join("a"), spool.path().join("b"));
+        let start = |folder: &Path| {
             Command::new("sleep")
                 .arg("60")
-                .env("SLURM_JOB_ID", job.to_string())
-                .env("SLURM_STEP_ID", step)
-                .env("SLURMD_NODENAME", node)
+                .env("SLURM_JOB_ID", "7")
+                .env(STEP_FOLDER_VARIABLE, folder)
                 .spawn()
                 .expect("sleep")
         };
-        let mut victim = start("-5", "n1");
-        let mut others = [start("0", "n1"), start("-5", "n2")];
+        let mut victim = start(&own);
+        let mut neighbour = start(&other);
         // The environment appears with exec.
         while fs::read(format!("/proc/{}/cmdline", victim.id()))
             .is_ok_and(|line| !line.starts_with(b"sleep"))
         {}
-        let step = LiveStep {
-            job_id: JobId(job),
-            attempt: 0,
-            step_id: StepId::Batch,
-        };
-        assert_eq!(kill_step("n1", step), 1);
-        assert_eq!(
-            std::os::unix::process::ExitStatusExt::signal(&victim.wait().expect("wait")),
-            Some(9)
+        assert_eq!(kill_step(&own), 1);
+        assert!(!victim.wait().expect("ended").success());
+        assert!(
+            neighbour.try_wait().expect("state").is_none(),
+            "still there"
         );
-        for other in &mut others {
-            assert!(other.try_wait().expect("wait").is_none());
-            other.kill().expect("kill");
-            other.wait().expect("wait");
-        }
+        neighbour.kill().expect("cleanup");
+        neighbour.wait().expect("cleanup");
     }
 }

@@ -47,22 +47,15 @@ pub enum StepEvent {
 pub struct StepRunner {
     program: PathBuf,
     spool: Spool,
-    node: String,
     events: mpsc::UnboundedSender<StepEvent>,
 }
 
 impl StepRunner {
     /// `program` is the path of `stepd`.
-    pub fn new(
-        program: PathBuf,
-        spool: Spool,
-        node: String,
-        events: mpsc::UnboundedSender<StepEvent>,
-    ) -> Self {
+    pub fn new(program: PathBuf, spool: Spool, events: mpsc::UnboundedSender<StepEvent>) -> Self {
         Self {
             program,
             spool,
-            node,
             events,
         }
     }
@@ -123,9 +116,15 @@ impl StepRunner {
     }
 
     fn spawn(&self, step: LiveStep, specification: &StepSpec) -> io::Result<Child> {
+        let mut specification = specification.clone();
+        let folder = self.spool.step(step);
+        specification.node.environment.push((
+            leftovers::STEP_FOLDER_VARIABLE.to_owned(),
+            folder.display().to_string(),
+        ));
         let folder = self
             .spool
-            .prepare_step(step, specification)
+            .prepare_step(step, &specification)
             .map_err(io::Error::other)?;
         let log = std::fs::File::create(folder.join(LOG_FILE))?;
         let mut command = Command::new(&self.program);
@@ -171,8 +170,8 @@ impl StepRunner {
     }
 
     async fn vanished(&self, step: LiveStep, folder: &Path, why: &str) -> StepExit {
-        let node = self.node.clone();
-        let killed = tokio::task::spawn_blocking(move || leftovers::kill_step(&node, step))
+        let own = folder.to_owned();
+        let killed = tokio::task::spawn_blocking(move || leftovers::kill_step(&own))
             .await
             .unwrap_or(0);
         let log = std::fs::read_to_string(folder.join(LOG_FILE)).unwrap_or_default();
