@@ -12,7 +12,6 @@ use sluice_model::accounting::{
 use sluice_model::hostlist::collapse_hostlist;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::job::Exclusive;
-use sluice_model::memory::MemoryMib;
 use sluice_model::node_state::{NodeState, NodeStateFull};
 use sluice_model::state::JobState;
 use sluice_model::time::{TimeLimit, UnixSeconds};
@@ -438,10 +437,4 @@ pub fn cluster_registration(
         tres: stored_tres(&tres),
         node_list: collapse_hostlist(names),
     }
-}
-
-/// Memory asked for, for callers that show it.
-#[must_use]
-pub fn requested_memory(record: &JobRecord) -> MemoryMib {
-    MemoryMib(record.req_mem_mib)
 }

@@ -15,7 +15,7 @@ use sluice_model::memory::MemoryMib;
 use sluice_model::time::UnixSeconds;
 
 use crate::cluster::blob::unpack_environment;
-use crate::cluster::{Allocation, Cluster, Job, NodeAllocation, NodePhase, Step};
+use crate::cluster::{Allocation, Cluster, Job, NodeAllocation, Step};
 use crate::command::job_end::{Kill, kill_wait_secs};
 use crate::command::tick::limit_end;
 use crate::select;
@@ -407,7 +407,7 @@ pub fn step_order(cluster: &Cluster, job: &Job, step: &Step, at: usize) -> Optio
         blob.map(|blob| unpack_environment(&blob.bytes))
             .unwrap_or_default()
     } else {
-        step_variables(job, step, &mut variables);
+        step_variables(step, &mut variables);
         step.environment
             .as_ref()
             .map(|bytes| unpack_environment(bytes))
@@ -496,7 +496,7 @@ pub fn step_order(cluster: &Cluster, job: &Job, step: &Step, at: usize) -> Optio
     }))
 }
 
-fn step_variables(job: &Job, step: &Step, v: &mut Variables) {
+fn step_variables(step: &Step, v: &mut Variables) {
     let names: Vec<&str> = step
         .layout
         .nodes
@@ -546,7 +546,6 @@ fn step_variables(job: &Job, step: &Step, v: &mut Variables) {
     v.retain(|(name, _)| name != "SLURM_DISTRIBUTION");
     put(v, "SLURM_DISTRIBUTION", distribution);
     put(v, "SLURM_UMASK", format!("{:04o}", step.request.umask));
-    let _ = job;
 }
 
 /// Block when there are more tasks than nodes, else cyclic.
@@ -606,20 +605,6 @@ pub fn terminate_order(
         credentials: credentials(job),
         gres: part.gres.clone(),
     }
-}
-
-/// Nodes of a job where it may run steps.
-#[must_use]
-pub fn live_nodes(job: &Job) -> Vec<&NodeAllocation> {
-    job.allocation
-        .as_ref()
-        .map(|a| {
-            a.nodes
-                .iter()
-                .filter(|part| part.phase < NodePhase::Ending)
-                .collect()
-        })
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

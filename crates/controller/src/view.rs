@@ -3,7 +3,6 @@
 //! Readers call these on a published snapshot; nothing here changes anything. Expected starts and reasons of waiting jobs come
 //! from the last pass ([`Cluster::plan_notes`]).
 
-use sluice_model::exit_status::WaitStatus;
 use sluice_model::filename::{FilenameContext, expand_pattern};
 use sluice_model::hostlist::collapse_hostlist;
 use sluice_model::ids::StepId;
@@ -592,10 +591,4 @@ mod partition_words {
             .find(|(key, _)| key.eq_ignore_ascii_case("TRESBillingWeights"));
         raw.map(|(_, value)| value.clone())
     }
-}
-
-/// The status of the highest of several statuses; used where one number stands for many.
-#[must_use]
-pub fn highest(statuses: impl Iterator<Item = WaitStatus>) -> WaitStatus {
-    statuses.max_by_key(|status| status.0).unwrap_or_default()
 }

@@ -89,11 +89,8 @@ fn hold_one(
             if job.priority == 0 && job.reason == Reason::JobHeldAdmin && !caller.privileged {
                 return Err(ErrorCode::AccessDenied.into());
             }
-            let by_user =
-                kind == HoldKind::UserHold || caller.uid == job.request.uid && !caller.privileged;
-            let by_owner_root =
-                caller.uid == job.request.uid && kind == HoldKind::Hold && caller.uid != 0;
-            let reason = if by_user || by_owner_root {
+            let owner = caller.uid == job.request.uid && (caller.uid != 0 || !caller.privileged);
+            let reason = if kind == HoldKind::UserHold || owner {
                 Reason::JobHeldUser
             } else {
                 Reason::JobHeldAdmin

@@ -29,29 +29,9 @@ pub fn requeue_targets(
     request: RequeueRequest,
     caller: &Caller,
 ) -> Vec<TargetOutcome> {
-    let mut outcomes = Vec::new();
-    for target in targets {
-        match selector::resolve(transaction.cluster, target) {
-            Err(rejection) => {
-                outcomes.push(TargetOutcome {
-                    target: target.clone(),
-                    job: None,
-                    rejection: Some(rejection),
-                });
-            }
-            Ok(selected) => {
-                for one in selected {
-                    let rejection = requeue_one(transaction, one.job, request, caller).err();
-                    outcomes.push(TargetOutcome {
-                        target: target.clone(),
-                        job: Some(one.job),
-                        rejection,
-                    });
-                }
-            }
-        }
-    }
-    outcomes
+    selector::for_each(transaction, targets, |t, job| {
+        requeue_one(t, job, request, caller)
+    })
 }
 
 fn requeue_one(

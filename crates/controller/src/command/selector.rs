@@ -3,8 +3,9 @@
 use sluice_model::error_code::ErrorCode;
 use sluice_model::ids::{JobId, JobPart, JobSelector, StepId};
 
-use super::Rejection;
+use super::{Rejection, TargetOutcome};
 use crate::cluster::Cluster;
+use crate::transaction::Transaction;
 
 /// One thing a selector names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,4 +88,32 @@ pub fn resolve(cluster: &Cluster, text: &str) -> Result<Vec<Selected>, Rejection
         return Err(Rejection::new(ErrorCode::InvalidJobId));
     }
     Ok(found)
+}
+
+/// Does something to every record that the texts name; one outcome for each, and one for each text that names nothing.
+pub fn for_each(
+    transaction: &mut Transaction<'_>,
+    targets: &[String],
+    mut act: impl FnMut(&mut Transaction<'_>, JobId) -> Result<(), Rejection>,
+) -> Vec<TargetOutcome> {
+    let mut outcomes = Vec::new();
+    for target in targets {
+        let mut tell = |job, rejection| {
+            outcomes.push(TargetOutcome {
+                target: target.clone(),
+                job,
+                rejection,
+            });
+        };
+        match resolve(transaction.cluster, target) {
+            Err(rejection) => tell(None, Some(rejection)),
+            Ok(selected) => {
+                for one in selected {
+                    let rejection = act(transaction, one.job).err();
+                    tell(Some(one.job), rejection);
+                }
+            }
+        }
+    }
+    outcomes
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use sluice_model::array::{ArraySpec, IndexSet};
+use sluice_model::array::ArraySpec;
 use sluice_model::error_code::ErrorCode;
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::ids::JobId;
@@ -435,7 +435,7 @@ fn record(
         task_count: spec.tasks.len() as u32,
         task_min: spec.tasks.first().unwrap_or(0),
         task_max: spec.tasks.last().unwrap_or(0),
-        task_step: step_of(&spec.tasks),
+        task_step: spec.tasks.step(),
         pending: spec,
     });
     let requeue = request.requeue.unwrap_or(cluster.config.jobs.job_requeue);
@@ -487,8 +487,4 @@ fn record(
         system_comment: None,
         request: Arc::new(request),
     }
-}
-
-fn step_of(tasks: &IndexSet) -> u32 {
-    tasks.step()
 }

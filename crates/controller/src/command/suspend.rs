@@ -17,29 +17,9 @@ pub fn suspend_targets(
     resume: bool,
     caller: &Caller,
 ) -> Vec<TargetOutcome> {
-    let mut outcomes = Vec::new();
-    for target in targets {
-        match selector::resolve(transaction.cluster, target) {
-            Err(rejection) => {
-                outcomes.push(TargetOutcome {
-                    target: target.clone(),
-                    job: None,
-                    rejection: Some(rejection),
-                });
-            }
-            Ok(selected) => {
-                for one in selected {
-                    let rejection = suspend_one(transaction, one.job, resume, caller).err();
-                    outcomes.push(TargetOutcome {
-                        target: target.clone(),
-                        job: Some(one.job),
-                        rejection,
-                    });
-                }
-            }
-        }
-    }
-    outcomes
+    selector::for_each(transaction, targets, |t, job| {
+        suspend_one(t, job, resume, caller)
+    })
 }
 
 fn suspend_one(

@@ -23,29 +23,9 @@ pub fn update_targets(
     update: &JobUpdate,
     caller: &Caller,
 ) -> Vec<TargetOutcome> {
-    let mut outcomes = Vec::new();
-    for target in targets {
-        match selector::resolve(transaction.cluster, target) {
-            Err(rejection) => {
-                outcomes.push(TargetOutcome {
-                    target: target.clone(),
-                    job: None,
-                    rejection: Some(rejection),
-                });
-            }
-            Ok(selected) => {
-                for one in selected {
-                    let rejection = update_one(transaction, one.job, update, caller).err();
-                    outcomes.push(TargetOutcome {
-                        target: target.clone(),
-                        job: Some(one.job),
-                        rejection,
-                    });
-                }
-            }
-        }
-    }
-    outcomes
+    selector::for_each(transaction, targets, |t, job| {
+        update_one(t, job, update, caller)
+    })
 }
 
 fn longer(new: TimeLimit, old: Option<TimeLimit>) -> bool {
