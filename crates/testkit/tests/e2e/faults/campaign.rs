@@ -355,9 +355,15 @@ fn disagreements(cluster: &Cluster, jobs: &[Acknowledged], faults: &Faults) -> V
             let seen_state = last[2].split(' ').next().unwrap_or_default();
             // JobIDRaw is the task's own id; a killed step daemon belongs to that.
             let own: u32 = last[4].parse().unwrap_or(job.id);
-            // A batch step that dies without a word counts as a failed launch: JobLaunchFailure, nobody knows an exit code.
+            // A batch step that dies without a word counts as a failed launch: JobLaunchFailure, nobody knows an exit code. Where
+            // its agent was killed too, before it could tell, the node comes back without the job: NODE_FAIL.
             let step_died = faults.steps.contains(&own)
-                && [("FAILED", "0:9"), ("CANCELLED", "0:0")].contains(&(seen_state, last[3]));
+                && [
+                    ("FAILED", "0:9"),
+                    ("CANCELLED", "0:0"),
+                    ("NODE_FAIL", "1:0"),
+                ]
+                .contains(&(seen_state, last[3]));
             let right = last[1] == job.key
                 && seen_state == state
                 && (exit_code.is_empty() || last[3] == exit_code);
