@@ -6,6 +6,7 @@
 //! public description of training clusters for the document.
 
 mod bundle;
+mod change;
 mod check;
 mod cluster;
 mod diagnostic;
@@ -18,6 +19,7 @@ mod spec;
 mod write;
 
 pub use bundle::{BundleFile, ConfigBundle};
+pub use change::ChangeError;
 pub use check::{Report, check};
 pub use cluster::*;
 pub use diagnostic::{ConfigErrors, Diagnostic, Severity};

@@ -233,7 +233,7 @@ fn write_parallel(
 }
 
 /// Everything of a node's line but names, addresses and port.
-fn node_text(n: &NodeConfig) -> String {
+pub(crate) fn node_text(n: &NodeConfig) -> String {
     let mut out = String::new();
     let _ = write!(out, " CPUs={}", n.cpus);
     if n.boards != 1 {

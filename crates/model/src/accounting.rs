@@ -11,7 +11,7 @@ mod entities;
 
 pub use entities::{
     AccountRecord, AdminLevel, AssociationLimits, AssociationRecord, ClusterRecord, QosRecord,
-    TransactionRecord, TresRecord, UserRecord,
+    ResourceRecord, TransactionRecord, TresRecord, UserRecord, WckeyRecord,
 };
 
 use serde::{Deserialize, Serialize};

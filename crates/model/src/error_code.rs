@@ -193,6 +193,10 @@ error_codes! {
     Internal = 2090 "INTERNAL" "Slurm internal error, contact system administrator",
     /// Partition DOWN.
     PartitionDown = 2101 "PARTITION_DOWN" "Required partition not available (down)",
+    /// Something that only the leader of a heterogeneous job takes.
+    NotHetJobLeader = 2107 "NOT_HET_JOB_LEADER" "Job not heterogeneous job leader",
+    /// Something that one component cannot do alone.
+    NotWholeHetJob = 2108 "NOT_WHOLE_HET_JOB" "Operation not permitted on individual component of heterogeneous job",
     /// Bad TRES.
     InvalidTres = 2115 "INVALID_TRES" "Invalid Trackable RESource (TRES) specification",
     /// Bad weights.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::default_fields::is_default;
 use crate::exit_status::WaitStatus;
 use crate::gres::GresRequest;
 use crate::ids::{JobId, StepId};
@@ -56,169 +57,251 @@ pub struct WarnSignal {
 #[serde(default)]
 pub struct JobDescription {
     /// `--job-name`.
+    #[serde(skip_serializing_if = "is_default")]
     pub name: Option<String>,
     /// `--account`.
+    #[serde(skip_serializing_if = "is_default")]
     pub account: Option<String>,
     /// `--partition`, a list.
+    #[serde(skip_serializing_if = "is_default")]
     pub partitions: Vec<String>,
     /// `--qos`, possibly a list separated by commas.
+    #[serde(skip_serializing_if = "is_default")]
     pub qos: Option<String>,
     /// `--reservation`.
+    #[serde(skip_serializing_if = "is_default")]
     pub reservation: Option<String>,
     /// `--wckey`.
+    #[serde(skip_serializing_if = "is_default")]
     pub wckey: Option<String>,
     /// `--comment`.
+    #[serde(skip_serializing_if = "is_default")]
     pub comment: Option<String>,
     /// `--licenses` as typed.
+    #[serde(skip_serializing_if = "is_default")]
     pub licenses: Option<String>,
 
     /// User the job runs as. Filled in by the server from the caller's identity; only root and SlurmUser may name another.
+    #[serde(skip_serializing_if = "is_default")]
     pub uid: u32,
     /// Primary group, see [`Self::uid`].
+    #[serde(skip_serializing_if = "is_default")]
     pub gid: u32,
 
     /// `--nodes`, lower bound.
+    #[serde(skip_serializing_if = "is_default")]
     pub min_nodes: Option<u32>,
     /// `--nodes`, upper bound.
+    #[serde(skip_serializing_if = "is_default")]
     pub max_nodes: Option<u32>,
     /// `--ntasks`.
+    #[serde(skip_serializing_if = "is_default")]
     pub ntasks: Option<u32>,
     /// `--cpus-per-task`.
+    #[serde(skip_serializing_if = "is_default")]
     pub cpus_per_task: Option<u32>,
     /// `--ntasks-per-node`.
+    #[serde(skip_serializing_if = "is_default")]
     pub ntasks_per_node: Option<u32>,
     /// `--ntasks-per-socket`.
+    #[serde(skip_serializing_if = "is_default")]
     pub ntasks_per_socket: Option<u32>,
     /// `--ntasks-per-core`.
+    #[serde(skip_serializing_if = "is_default")]
     pub ntasks_per_core: Option<u32>,
     /// `--ntasks-per-gpu`.
+    #[serde(skip_serializing_if = "is_default")]
     pub ntasks_per_gpu: Option<u32>,
     /// `--mincpus`.
+    #[serde(skip_serializing_if = "is_default")]
     pub min_cpus_per_node: Option<u32>,
     /// `--threads-per-core`.
+    #[serde(skip_serializing_if = "is_default")]
     pub threads_per_core: Option<u32>,
     /// `--sockets-per-node`, `-B` first field.
+    #[serde(skip_serializing_if = "is_default")]
     pub sockets_per_node: Option<u32>,
     /// `--cores-per-socket`, `-B` second field.
+    #[serde(skip_serializing_if = "is_default")]
     pub cores_per_socket: Option<u32>,
     /// `--core-spec`.
+    #[serde(skip_serializing_if = "is_default")]
     pub core_spec: Option<u32>,
     /// `--mem`: MiB per node; 0 = all memory of the node.
+    #[serde(skip_serializing_if = "is_default")]
     pub mem_per_node: Option<MemoryMib>,
     /// `--mem-per-cpu`.
+    #[serde(skip_serializing_if = "is_default")]
     pub mem_per_cpu: Option<MemoryMib>,
     /// `--mem-per-gpu`.
+    #[serde(skip_serializing_if = "is_default")]
     pub mem_per_gpu: Option<MemoryMib>,
     /// `--tmp`, MiB.
+    #[serde(skip_serializing_if = "is_default")]
     pub tmp_disk_mib: Option<u64>,
     /// `--gres` and `--gpus-per-node`: per node.
+    #[serde(skip_serializing_if = "is_default")]
     pub gres_per_node: Vec<GresRequest>,
     /// `--gpus`: for the whole job.
+    #[serde(skip_serializing_if = "is_default")]
     pub gres_per_job: Vec<GresRequest>,
     /// `--gpus-per-socket`.
+    #[serde(skip_serializing_if = "is_default")]
     pub gres_per_socket: Vec<GresRequest>,
     /// `--gpus-per-task`.
+    #[serde(skip_serializing_if = "is_default")]
     pub gres_per_task: Vec<GresRequest>,
     /// `--cpus-per-gpu`.
+    #[serde(skip_serializing_if = "is_default")]
     pub cpus_per_gpu: Option<u32>,
     /// `--constraint` as typed.
+    #[serde(skip_serializing_if = "is_default")]
     pub constraint: Option<String>,
     /// `--prefer` as typed.
+    #[serde(skip_serializing_if = "is_default")]
     pub prefer: Option<String>,
     /// `--nodelist`: a hostlist.
+    #[serde(skip_serializing_if = "is_default")]
     pub required_nodes: Option<String>,
     /// `--exclude`: a hostlist.
+    #[serde(skip_serializing_if = "is_default")]
     pub excluded_nodes: Option<String>,
     /// `--contiguous`.
+    #[serde(skip_serializing_if = "is_default")]
     pub contiguous: bool,
     /// `--exclusive`.
+    #[serde(skip_serializing_if = "is_default")]
     pub exclusive: Option<Exclusive>,
     /// `--oversubscribe`.
+    #[serde(skip_serializing_if = "is_default")]
     pub oversubscribe: bool,
     /// `--overcommit`.
+    #[serde(skip_serializing_if = "is_default")]
     pub overcommit: bool,
     /// `--spread-job`.
+    #[serde(skip_serializing_if = "is_default")]
     pub spread_job: bool,
     /// `--use-min-nodes`.
+    #[serde(skip_serializing_if = "is_default")]
     pub use_min_nodes: bool,
 
     /// `--time`.
+    #[serde(skip_serializing_if = "is_default")]
     pub time_limit: Option<TimeLimit>,
     /// `--time-min`.
+    #[serde(skip_serializing_if = "is_default")]
     pub time_min: Option<TimeLimit>,
     /// `--begin`.
+    #[serde(skip_serializing_if = "is_default")]
     pub begin_time: Option<UnixSeconds>,
     /// `--deadline`.
+    #[serde(skip_serializing_if = "is_default")]
     pub deadline: Option<UnixSeconds>,
     /// `--dependency` as typed.
+    #[serde(skip_serializing_if = "is_default")]
     pub dependency: Option<String>,
     /// `--kill-on-invalid-dep`.
+    #[serde(skip_serializing_if = "is_default")]
     pub kill_on_invalid_dep: Option<bool>,
     /// `--array` as typed.
+    #[serde(skip_serializing_if = "is_default")]
     pub array: Option<String>,
     /// `--hold`.
+    #[serde(skip_serializing_if = "is_default")]
     pub hold: bool,
     /// `--nice`.
+    #[serde(skip_serializing_if = "is_default")]
     pub nice: i32,
     /// `--priority`.
+    #[serde(skip_serializing_if = "is_default")]
     pub priority: Option<u32>,
     /// `--requeue` (true) or `--no-requeue` (false).
+    #[serde(skip_serializing_if = "is_default")]
     pub requeue: Option<bool>,
     /// `--no-kill`.
+    #[serde(skip_serializing_if = "is_default")]
     pub no_kill: bool,
     /// `--signal`.
+    #[serde(skip_serializing_if = "is_default")]
     pub warn_signal: Option<WarnSignal>,
     /// `--mail-type` as typed.
+    #[serde(skip_serializing_if = "is_default")]
     pub mail_type: Option<String>,
     /// `--mail-user`.
+    #[serde(skip_serializing_if = "is_default")]
     pub mail_user: Option<String>,
 
     /// `--chdir`, absolute.
+    #[serde(skip_serializing_if = "is_default")]
     pub work_dir: String,
     /// `--input` pattern.
+    #[serde(skip_serializing_if = "is_default")]
     pub std_in: Option<String>,
     /// `--output` pattern.
+    #[serde(skip_serializing_if = "is_default")]
     pub std_out: Option<String>,
     /// `--error` pattern.
+    #[serde(skip_serializing_if = "is_default")]
     pub std_err: Option<String>,
     /// `--open-mode`.
+    #[serde(skip_serializing_if = "is_default")]
     pub open_mode: Option<OpenMode>,
     /// Text of the batch script; `None` for an allocation of `salloc` or `srun`. Moved out by the server into a blob.
+    #[serde(skip_serializing_if = "is_default")]
     pub script: Option<Vec<u8>>,
     /// Arguments after the script's name.
+    #[serde(skip_serializing_if = "is_default")]
     pub script_args: Vec<String>,
     /// Path of the script as typed (`Command=`).
+    #[serde(skip_serializing_if = "is_default")]
     pub command: Option<String>,
     /// `NAME=value` strings for the script. Moved out by the server into a blob.
+    #[serde(skip_serializing_if = "is_default")]
     pub environment: Vec<String>,
     /// File mode creation mask.
+    #[serde(skip_serializing_if = "is_default")]
     pub umask: u32,
     /// Resource limits to set: name without `RLIMIT_` (`NOFILE`) → soft limit, `u64::MAX` = unlimited.
+    #[serde(skip_serializing_if = "is_default")]
     pub rlimits: BTreeMap<String, u64>,
 
     /// `--distribution` as typed.
+    #[serde(skip_serializing_if = "is_default")]
     pub distribution: Option<String>,
     /// `--cpu-bind` as typed.
+    #[serde(skip_serializing_if = "is_default")]
     pub cpu_bind: Option<String>,
     /// `--mem-bind` as typed.
+    #[serde(skip_serializing_if = "is_default")]
     pub mem_bind: Option<String>,
     /// `--gpu-bind` / `--tres-bind` as typed.
+    #[serde(skip_serializing_if = "is_default")]
     pub gpu_bind: Option<String>,
 
     /// The batch flag: false for `salloc` and `srun`.
+    #[serde(skip_serializing_if = "is_default")]
     pub batch: bool,
     /// `--immediate`: seconds the allocation may wait; `Some(0)` = at once or never.
+    #[serde(skip_serializing_if = "is_default")]
     pub immediate_secs: Option<u32>,
     /// Host the submission came from.
+    #[serde(skip_serializing_if = "is_default")]
     pub submit_host: String,
     /// Session id of the submitting shell.
+    #[serde(skip_serializing_if = "is_default")]
     pub submit_sid: u32,
     /// The command line as typed.
+    #[serde(skip_serializing_if = "is_default")]
     pub submit_line: String,
     /// Key chosen by the client, the same for every retry of one submission; empty = none. See the engine's `SubmitJob`.
+    #[serde(skip_serializing_if = "is_default")]
     pub submission_key: String,
     /// Options that are kept on the record and have no effect yet: long option name → value.
+    #[serde(skip_serializing_if = "is_default")]
     pub extra: BTreeMap<String, String>,
+    /// The job is an entry of a crontab: its calendar, as written there. Filled in by the server only.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cron_spec: Option<String>,
 }
 
 /// Resources of one job on one node, as chosen by the controller.
@@ -348,6 +431,15 @@ pub struct JobInfo {
     pub admin_comment: Option<String>,
     /// See [`Self::admin_comment`].
     pub system_comment: Option<String>,
+    /// Id of the first component, if it is one of a heterogeneous job.
+    #[serde(default)]
+    pub het_job_id: Option<JobId>,
+    /// Number of this component, from 0.
+    #[serde(default)]
+    pub het_job_offset: Option<u32>,
+    /// Ids of all components, `12-14`.
+    #[serde(default)]
+    pub het_job_id_set: Option<String>,
 }
 
 /// A change to a job, as `scontrol update`, `hold`, `release` and `requeue` send it. `None` leaves a field alone.
@@ -420,6 +512,40 @@ pub struct JobUpdate {
     pub mail_type: Option<String>,
     /// Mail address.
     pub mail_user: Option<String>,
+    /// Minutes added to the time limit in force (`TimeLimit+=`).
+    pub time_limit_change: Option<i64>,
+    /// `TimeMin=`.
+    pub time_min: Option<TimeLimit>,
+    /// `EndTime=` of a running job.
+    pub end_time: Option<UnixSeconds>,
+    /// `NumCPUs=`, lower bound.
+    pub num_cpus: Option<u32>,
+    /// `MinCPUsNode=`.
+    pub min_cpus_per_node: Option<u32>,
+    /// `MinTmpDiskNode=`, MiB.
+    pub tmp_disk_mib: Option<u64>,
+    /// `TasksPerNode=`.
+    pub ntasks_per_node: Option<u32>,
+    /// `ReqSockets=`.
+    pub sockets_per_node: Option<u32>,
+    /// `ReqCores=`.
+    pub cores_per_socket: Option<u32>,
+    /// `ReqThreads=`.
+    pub threads_per_core: Option<u32>,
+    /// `CoreSpec=`; `u32::MAX` clears it.
+    pub core_spec: Option<u32>,
+    /// `Contiguous=`.
+    pub contiguous: Option<bool>,
+    /// `OverSubscribe=`.
+    pub oversubscribe: Option<bool>,
+    /// `Prefer=`; empty clears it.
+    pub prefer: Option<String>,
+    /// `ResetAccrueTime`.
+    pub reset_accrue: bool,
+    /// Nodes a running job keeps (`NodeList=`), a hostlist.
+    pub keep_nodes: Option<String>,
+    /// Options kept on the record, by the long name of the option of sbatch; an empty value clears one.
+    pub extra: BTreeMap<String, String>,
 }
 
 /// What a step is attached to in messages.

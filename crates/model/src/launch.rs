@@ -13,6 +13,7 @@ use crate::ids::{JobId, StepId};
 use crate::job::{GresAllocation, OpenMode};
 use crate::memory::MemoryMib;
 use crate::node::{NodeHardware, NodeLoad};
+use crate::step::StepOptions;
 use crate::time::UnixSeconds;
 
 /// Who a process runs as. Names and groups are resolved on the node; the numbers rule.
@@ -123,6 +124,12 @@ pub struct StepLaunch {
     pub restart_count: u32,
     /// CPU binding as typed.
     pub cpu_bind: Option<String>,
+    /// Distribution as typed.
+    #[serde(default)]
+    pub distribution: Option<String>,
+    /// How the tasks are to be treated.
+    #[serde(default)]
+    pub options: StepOptions,
 }
 
 /// Who gets a signal on a node.
@@ -216,6 +223,22 @@ pub enum AgentOrder {
         job_id: JobId,
         /// Step.
         step_id: StepId,
+    },
+    /// One more command wants to see a running step's streams: the step daemon connects there.
+    AttachStep {
+        /// Job.
+        job_id: JobId,
+        /// Step.
+        step_id: StepId,
+        /// `host:port`.
+        address: String,
+        /// Secret of that port.
+        secret: String,
+    },
+    /// Run RebootProgram.
+    Reboot {
+        /// Why, for the log.
+        reason: String,
     },
     /// Answer to [`AgentReport::Register`]: the jobs that should be here. Others are ended by the agent without a report.
     Registered {
@@ -369,7 +392,7 @@ pub struct ReportEnvelope {
 pub enum StepFrame {
     /// First frame of a connection.
     Hello {
-        /// Secret from the launch.
+        /// Empty: the secret is proved (see [`StepFrame::Proof`]), never sent.
         secret: String,
         /// NodeName.
         node: String,
@@ -377,6 +400,14 @@ pub enum StepFrame {
         node_index: u32,
         /// Ranks here.
         task_ids: Vec<u32>,
+        /// Random text that the other side's proof must answer.
+        #[serde(default)]
+        nonce: String,
+    },
+    /// Answer to [`SrunFrame::Challenge`]: this end knows the secret too.
+    Proof {
+        /// See `sluice_frames::handshake`.
+        proof: String,
     },
     /// Processes were started (or `error` says why not: a launch failure of the whole node).
     Started {
@@ -413,6 +444,13 @@ pub enum StepFrame {
 /// A frame from `srun` to a step daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum SrunFrame {
+    /// Answer to [`StepFrame::Hello`]: this end knows the secret, and asks for the same.
+    Challenge {
+        /// Random text that the step daemon's proof must answer.
+        nonce: String,
+        /// See `sluice_frames::handshake`.
+        proof: String,
+    },
     /// Accepts the connection.
     Welcome,
     /// Input for a task (`None` = every task here).

@@ -5,6 +5,9 @@
 
 pub mod accounting;
 pub mod array;
+pub mod cpu_bind;
+pub mod cron;
+pub mod default_fields;
 pub mod dependency;
 pub mod error_code;
 pub mod exit_status;
@@ -15,11 +18,13 @@ pub mod ids;
 pub mod job;
 pub mod launch;
 pub mod memory;
+pub mod multi_prog;
 pub mod node;
 pub mod node_state;
 pub mod partition;
 pub mod reason;
 pub mod signal;
+pub mod sluid;
 pub mod state;
 pub mod step;
 pub mod time;

@@ -149,6 +149,20 @@ pub struct NodeInfo {
     pub comment: Option<String>,
     /// Jobs running or completing here.
     pub jobs: Vec<u32>,
+    /// `Extra=`.
+    pub extra: Option<String>,
+    /// `CpuBind=` set by hand or configured.
+    pub cpu_bind: Option<String>,
+    /// `InstanceId=`.
+    pub instance_id: Option<String>,
+    /// `InstanceType=`.
+    pub instance_type: Option<String>,
+    /// `Topology=`.
+    pub topology: Option<String>,
+    /// State after a reboot that was asked for: `RESUME` or `DOWN`.
+    pub next_state: Option<String>,
+    /// When it returns to service by itself.
+    pub resume_after_time: Option<UnixSeconds>,
 }
 
 /// What `scontrol update NodeName= State=` may ask for.
@@ -170,6 +184,16 @@ pub enum NodeStateRequest {
     Future,
     /// Treat as not responding.
     NoResponse,
+    /// Take back a reboot that has not begun.
+    CancelReboot,
+    /// Power down when idle.
+    PowerDown,
+    /// No new jobs, and power down.
+    PowerDownAsap,
+    /// End its jobs and power down.
+    PowerDownForce,
+    /// Power up.
+    PowerUp,
 }
 
 /// A change to nodes.
@@ -190,4 +214,24 @@ pub struct NodeUpdate {
     pub available_features: Option<Vec<String>>,
     /// ActiveFeatures.
     pub active_features: Option<Vec<String>>,
+    /// GRES text, `gpu:h100:8`.
+    pub gres: Option<String>,
+    /// NodeAddr, a hostlist as long as `nodes`.
+    pub address: Option<String>,
+    /// NodeHostname, likewise.
+    pub hostname: Option<String>,
+    /// CpuBind; `off` removes it.
+    pub cpu_bind: Option<String>,
+    /// Extra; empty clears it.
+    pub extra: Option<String>,
+    /// InstanceId; empty clears it.
+    pub instance_id: Option<String>,
+    /// InstanceType; empty clears it.
+    pub instance_type: Option<String>,
+    /// Topology; empty clears it.
+    pub topology: Option<String>,
+    /// Seconds until it returns to service; `u32::MAX` = never.
+    pub resume_after_secs: Option<u32>,
+    /// A change nobody acts upon: CertToken.
+    pub cert_token: Option<String>,
 }

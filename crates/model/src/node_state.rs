@@ -268,7 +268,6 @@ impl NodeStateFull {
                 | NodeStateFlags::FAIL
                 | NodeStateFlags::NO_RESPOND
                 | NodeStateFlags::INVALID_REG
-                | NodeStateFlags::REBOOT_REQUESTED
                 | NodeStateFlags::REBOOT_ISSUED
                 | NodeStateFlags::POWERING_DOWN
                 | NodeStateFlags::EXTERNAL,

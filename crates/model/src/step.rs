@@ -104,6 +104,28 @@ pub struct StepDescription {
     pub submission_key: String,
     /// Options kept without effect.
     pub extra: BTreeMap<String, String>,
+    /// How its tasks are to be treated.
+    pub options: StepOptions,
+}
+
+/// Options of a step that its nodes need as they are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepOptions {
+    /// `--multi-prog`: text of the file that names each rank's program.
+    pub multi_prog: Option<String>,
+    /// `--mem-bind` as typed.
+    pub mem_bind: Option<String>,
+    /// `--distribution=arbitrary`: the node of each rank, in order.
+    pub host_list: Vec<String>,
+    /// `--wait-for-children`: a task ends when its whole process group has ended.
+    pub wait_for_children: bool,
+    /// `--oom-kill-step`; `None` = as configured.
+    pub oom_kill_step: Option<bool>,
+    /// `--preserve-env`: SLURM_NNODES, SLURM_NTASKS and the like stay as they came.
+    pub preserve_env: bool,
+    /// `--external-launcher`: the step exists for a launcher that starts the tasks itself.
+    pub external_launcher: bool,
 }
 
 /// Where the tasks of a step run.

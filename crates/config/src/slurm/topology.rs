@@ -8,6 +8,9 @@ use crate::slurm::statement::{Pair, Statement};
 use sluice_model::hostlist::parse_hostlist;
 use std::collections::HashSet;
 
+/// Unknown nodes of one line that are named one by one; a slip in a range makes thousands.
+const UNKNOWN_NAMED_MAX: usize = 10;
+
 /// The lines of topology.conf, checked.
 #[derive(Default)]
 pub(crate) struct TopologyLines {
@@ -98,7 +101,15 @@ pub(crate) fn topology(
             .given("Nodes")
             .and_then(|t| parse_hostlist(t).ok())
             .unwrap_or_default();
-        for name in names.iter().filter(|n| !known.contains(n.as_str())) {
+        let unknown: Vec<&String> = names
+            .iter()
+            .filter(|n| !known.contains(n.as_str()))
+            .collect();
+        if unknown.len() > UNKNOWN_NAMED_MAX {
+            let text = format!("names {} nodes that are not configured", unknown.len());
+            diags.error(v.origin_of("Nodes"), Detail::key("Nodes"), text);
+        }
+        for name in unknown.into_iter().take(UNKNOWN_NAMED_MAX) {
             diags.error(
                 v.origin_of("Nodes"),
                 Detail::pair("Nodes", name),

@@ -337,3 +337,49 @@ pub struct TransactionRecord {
     /// What was set.
     pub info: String,
 }
+
+/// A workload key that a user may name on a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WckeyRecord {
+    /// Database id.
+    pub id: u32,
+    /// Cluster.
+    pub cluster: String,
+    /// Name; empty for the key of a user who has none.
+    pub name: String,
+    /// User.
+    pub user: String,
+    /// The user's default key on this cluster.
+    pub is_default: bool,
+    /// Removed, kept for old records.
+    pub deleted: bool,
+}
+
+/// A resource that clusters share, such as licences of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ResourceRecord {
+    /// Database id.
+    pub id: u32,
+    /// Name.
+    pub name: String,
+    /// Server that hands it out.
+    pub server: String,
+    /// Description.
+    pub description: String,
+    /// Kind of server, such as `flexlm`.
+    pub server_type: String,
+    /// `License` or `Unknown`.
+    pub kind: String,
+    /// How many there are.
+    pub count: u32,
+    /// How many the server said were in use, when it was last asked.
+    pub last_consumed: u32,
+    /// Flags as text, separated by commas (`Absolute`).
+    pub flags: String,
+    /// Share of each cluster: name and percent (a count with the flag `Absolute`), sorted by name.
+    pub clusters: Vec<(String, u32)>,
+    /// Removed, kept for old records.
+    pub deleted: bool,
+}

@@ -4,7 +4,8 @@
 
 use sluice_model::accounting::{
     AccountRecord, AdminLevel, AssociationLimits, AssociationRecord, ClusterRecord, JobRecord,
-    QosRecord, StepRecord, StepUsageRecord, UsageStat, UserRecord,
+    QosRecord, ResourceRecord, StepRecord, StepUsageRecord, TransactionRecord, TresRecord,
+    UsageStat, UserRecord, WckeyRecord,
 };
 
 use super::{ConvertError, Wire, wire_enum, wire_message, wire_std};
@@ -230,6 +231,61 @@ wire_message!(QosRecord => QosRecord {
     min_prio_threshold,
     deleted,
 });
+
+wire_message!(TresRecord => TresRecord {
+    id,
+    kind,
+    name,
+});
+
+wire_message!(TransactionRecord => TransactionRecord {
+    id,
+    time,
+    action,
+    actor,
+    cluster,
+    condition,
+    info,
+});
+
+wire_message!(WckeyRecord => WckeyRecord {
+    id,
+    cluster,
+    name,
+    user,
+    is_default,
+    deleted,
+});
+
+wire_message!(ResourceRecord => ResourceRecord {
+    id,
+    name,
+    server,
+    description,
+    server_type,
+    kind,
+    count,
+    last_consumed,
+    flags,
+    clusters,
+    deleted,
+});
+
+/// Cluster and what it may use.
+impl Wire for (String, u32) {
+    type Message = v1::ResourceShare;
+
+    fn into_wire(self) -> v1::ResourceShare {
+        v1::ResourceShare {
+            cluster: self.0,
+            allowed: self.1,
+        }
+    }
+
+    fn from_wire(message: v1::ResourceShare) -> Result<Self, ConvertError> {
+        Ok((message.cluster, message.allowed))
+    }
+}
 
 /// Cluster and account.
 impl Wire for (String, String) {

@@ -101,6 +101,7 @@ wire_message!(JobDescription => JobDescription {
     submit_line,
     submission_key,
     extra,
+    cron_spec,
 });
 
 wire_message!(NodeAllocationInfo => NodeAllocationInfo {
@@ -166,6 +167,9 @@ wire_message!(JobInfo => JobInfo {
     std_in_path,
     admin_comment,
     system_comment,
+    het_job_id,
+    het_job_offset,
+    het_job_id_set,
 });
 
 wire_message!(JobUpdate => JobUpdate {
@@ -202,4 +206,21 @@ wire_message!(JobUpdate => JobUpdate {
     work_dir,
     mail_type,
     mail_user,
+    time_limit_change,
+    time_min,
+    end_time,
+    num_cpus,
+    min_cpus_per_node,
+    tmp_disk_mib,
+    ntasks_per_node,
+    sockets_per_node,
+    cores_per_socket,
+    threads_per_core,
+    core_spec,
+    contiguous,
+    oversubscribe,
+    prefer,
+    reset_accrue,
+    keep_nodes,
+    extra,
 });

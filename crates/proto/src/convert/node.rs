@@ -54,9 +54,16 @@ wire_message!(NodeInfo => NodeInfo {
     owner_uid,
     comment,
     jobs,
+    extra,
+    cpu_bind,
+    instance_id,
+    instance_type,
+    topology,
+    next_state,
+    resume_after_time,
 });
 
-wire_enum!(NodeStateRequest => NodeStateRequest { Down, Drain, Fail, Resume, Undrain, Idle, Future, NoResponse });
+wire_enum!(NodeStateRequest => NodeStateRequest { Down, Drain, Fail, Resume, Undrain, Idle, Future, NoResponse, CancelReboot, PowerDown, PowerDownAsap, PowerDownForce, PowerUp });
 
 wire_message!(NodeUpdate => NodeUpdate {
     nodes,
@@ -66,4 +73,14 @@ wire_message!(NodeUpdate => NodeUpdate {
     weight,
     [list] available_features,
     [list] active_features,
+    gres,
+    address,
+    hostname,
+    cpu_bind,
+    extra,
+    instance_id,
+    instance_type,
+    topology,
+    resume_after_secs,
+    cert_token,
 });

@@ -2,7 +2,7 @@
 //!
 //! Field names, units and meaning are those of the model; nothing is decided here.
 
-use sluice_model::step::{StepDescription, StepInfo, StepLayout, StepNode};
+use sluice_model::step::{StepDescription, StepInfo, StepLayout, StepNode, StepOptions};
 
 use super::{field_from_wire, field_into_wire};
 use super::{wire_message, wire_std};
@@ -50,6 +50,17 @@ wire_message!(StepDescription => StepDescription {
     srun_pid,
     submission_key,
     extra,
+    [or_default] options,
+});
+
+wire_message!(StepOptions => StepOptions {
+    multi_prog,
+    mem_bind,
+    host_list,
+    wait_for_children,
+    oom_kill_step,
+    preserve_env,
+    external_launcher,
 });
 
 wire_message!(StepLayout => StepLayout {
