@@ -16,7 +16,7 @@ use sluice_model::node_state::{NodeState, NodeStateFull};
 use sluice_model::state::JobState;
 use sluice_model::time::{TimeLimit, UnixSeconds};
 
-use crate::cluster::{Cluster, Job, Node, Step};
+use crate::cluster::{BlobId, Cluster, Job, Node, Step};
 use crate::event::Event;
 use crate::view;
 use crate::{schedule, select};
@@ -69,7 +69,7 @@ pub fn collect(
     }
     let steps = !enforce.no_steps;
     match event {
-        Event::JobSubmitted { job } => push_job(cluster, job.id, out),
+        Event::JobSubmitted { job } => push_submitted(cluster, job.id, out),
         Event::JobStarted {
             job_id, split_id, ..
         } => {
@@ -143,6 +143,29 @@ fn push_job(cluster: &Cluster, id: JobId, out: &mut Vec<AccountingUpdate>) {
     if let Some(job) = cluster.job(id) {
         out.push(AccountingUpdate::Job(job_record(cluster, job)));
     }
+}
+
+/// The first record of a job; with the texts of its batch script and environment when AccountingStoreFlags asks for them.
+fn push_submitted(cluster: &Cluster, id: JobId, out: &mut Vec<AccountingUpdate>) {
+    let Some(job) = cluster.job(id) else {
+        return;
+    };
+    let mut record = job_record(cluster, job);
+    let flags = &cluster.config.accounting.store_flags;
+    let kept = |name: &str| job.script.is_some() && flags.iter().any(|flag| flag == name);
+    let bytes = |blob: Option<BlobId>| blob.and_then(|id| cluster.blobs.get(&id));
+    if kept("job_script") {
+        let script = bytes(job.script);
+        record.script = script.map(|blob| String::from_utf8_lossy(&blob.bytes).into_owned());
+    }
+    if kept("job_env") {
+        let environment = bytes(job.environment);
+        record.environment = environment.map(|blob| {
+            let text = String::from_utf8_lossy(&blob.bytes);
+            text.trim_end_matches('\0').replace('\0', "\n")
+        });
+    }
+    out.push(AccountingUpdate::Job(record));
 }
 
 fn push_step(cluster: &Cluster, id: JobId, step: StepId, out: &mut Vec<AccountingUpdate>) {
@@ -220,6 +243,8 @@ pub fn job_record(cluster: &Cluster, job: &Job) -> JobRecord {
     record.cluster.clone_from(&cluster.config.cluster_name);
     record.array_job_id = array.map(|a| a.array_job_id);
     record.array_task_id = array.and_then(|a| a.task_id);
+    record.het_job_id = job.het.map(|het| het.leader);
+    record.het_job_offset = job.het.map(|het| het.offset);
     record.array_task_string = array
         .filter(|a| a.task_id.is_none())
         .map(|a| sluice_model::array::pending_display(&a.pending.tasks, a.pending.throttle))
@@ -423,6 +448,19 @@ pub fn cluster_registration(
     for node in cluster.nodes.iter().filter(|node| node.configured) {
         tres.add(&view::node_tres(node));
         tres.add_to(sluice_model::tres::TresKind::Node, 1);
+    }
+    // What is tracked has an id in the database even where there is none of it, in the order of AccountingStorageTRES.
+    for kind in &cluster.config.accounting.tres {
+        let name = kind.to_string();
+        if !name.contains('/') || name.starts_with("fs/") {
+            continue;
+        }
+        let licenses = cluster.config.licenses.iter();
+        let count = licenses
+            .filter(|license| name == format!("license/{}", license.name))
+            .map(|license| u64::from(license.count))
+            .sum();
+        tres.add_to(kind.clone(), count);
     }
     let names = cluster
         .nodes

@@ -30,6 +30,17 @@ pub enum Effect {
         /// Subject.
         subject: String,
     },
+    /// Run a trigger's program as its user.
+    RunTrigger {
+        /// Number, for the log.
+        id: u32,
+        /// User.
+        uid: u32,
+        /// Program, perhaps with arguments.
+        program: String,
+        /// What it is told.
+        argument: String,
+    },
     /// The configuration changed: tell agents.
     ConfigChanged,
 }

@@ -12,6 +12,7 @@ use sluice_model::ids::StepId;
 use sluice_model::job::OpenMode;
 use sluice_model::launch::{AgentOrder, Credentials, JobOnNode, StepLaunch};
 use sluice_model::memory::MemoryMib;
+use sluice_model::sluid::Sluid;
 use sluice_model::time::UnixSeconds;
 
 use crate::cluster::blob::unpack_environment;
@@ -76,6 +77,44 @@ pub fn tasks_per_node(cluster: &Cluster, job: &Job, allocation: &Allocation) -> 
     }
 }
 
+/// Of the variables of each component those that get a name of their own: `…_HET_GROUP_<offset>`.
+const OF_COMPONENT: [&str; 14] = [
+    "SLURM_JOB_ID",
+    "SLURM_JOB_NAME",
+    "SLURM_JOB_ACCOUNT",
+    "SLURM_JOB_QOS",
+    "SLURM_JOB_PARTITION",
+    "SLURM_JOB_NODELIST",
+    "SLURM_NODELIST",
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_NNODES",
+    "SLURM_JOB_CPUS_PER_NODE",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_JOB_START_TIME",
+    "SLURM_JOB_END_TIME",
+    "SLURM_JOB_GPUS",
+];
+
+/// What a component of a heterogeneous job knows about all of them.
+fn component_variables(cluster: &Cluster, job: &Job, variables: &mut Variables) {
+    let Some(het) = job.het else { return };
+    put(variables, "SLURM_HET_SIZE", het.size);
+    for other in crate::command::het::members(cluster, job) {
+        let (Some(part), Some(allocation)) = (other.het, &other.allocation) else {
+            continue;
+        };
+        for (name, value) in job_environment(cluster, &other, allocation) {
+            if OF_COMPONENT.contains(&name.as_str()) {
+                put(
+                    variables,
+                    &format!("{name}_HET_GROUP_{}", part.offset),
+                    value,
+                );
+            }
+        }
+    }
+}
+
 type Variables = Vec<(String, String)>;
 
 fn put(variables: &mut Variables, name: &str, value: impl ToString) {
@@ -107,6 +146,7 @@ fn script_environment(cluster: &Cluster, job: &Job, allocation: &Allocation) -> 
         compress_counts(&cpus_per_node(allocation)),
     );
     put(&mut v, "SLURM_CLUSTER_NAME", &cluster.config.cluster_name);
+    put(&mut v, "SLURM_JOB_SLUID", sluid(cluster, job));
     put(&mut v, "SLURM_JOB_RESTART_COUNT", job.run_attempt);
     put(&mut v, "SLURM_JOB_WORK_DIR", &job.request.work_dir);
     put(&mut v, "SLURM_JOB_OVERSUBSCRIBE", oversubscribe_word(job));
@@ -181,12 +221,17 @@ fn gres_texts(requests: &[GresRequest], name: &str) -> Option<String> {
     (!found.is_empty()).then(|| found.join(","))
 }
 
+fn sluid(cluster: &Cluster, job: &Job) -> Sluid {
+    Sluid::of(&cluster.config.cluster_name, job.submit_time, job.id)
+}
+
 /// Variables of the job that every one of its processes gets.
 fn job_environment(cluster: &Cluster, job: &Job, allocation: &Allocation) -> Variables {
     let request = &job.request;
     let tasks = tasks_per_node(cluster, job, allocation);
     let mut v = Variables::new();
     put(&mut v, "SLURM_CLUSTER_NAME", &cluster.config.cluster_name);
+    put(&mut v, "SLURM_JOB_SLUID", sluid(cluster, job));
     put(&mut v, "SLURM_JOB_ID", job.id);
     put(&mut v, "SLURM_JOBID", job.id);
     put(
@@ -366,6 +411,15 @@ pub fn batch_order(cluster: &Cluster, job: &Job) -> Option<AgentOrder> {
 /// What the submitting command knows better than the controller: the folder and host it was called in.
 const SUBMITTERS: [&str; 2] = ["SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST"];
 
+/// What `srun --preserve-env` leaves as it came.
+const PRESERVED: [&str; 5] = [
+    "SLURM_JOB_NUM_NODES",
+    "SLURM_NNODES",
+    "SLURM_NPROCS",
+    "SLURM_NTASKS",
+    "SLURM_TASKS_PER_NODE",
+];
+
 /// Lays the variables over the user's environment: ours win, except where the submitting command has the say.
 fn merge_environment(user: Vec<String>, variables: &Variables) -> Vec<String> {
     let told = |name: &str| {
@@ -399,6 +453,7 @@ pub fn step_order(cluster: &Cluster, job: &Job, step: &Step, at: usize) -> Optio
     let layout = step.layout.nodes.get(at)?;
     let is_batch = step.id == StepId::Batch;
     let mut variables = job_environment(cluster, job, allocation);
+    component_variables(cluster, job, &mut variables);
     let user_environment = if is_batch {
         put(&mut variables, "SLURM_RESTART_COUNT", job.run_attempt);
         put(&mut variables, "SLURM_STEP_ID", step.id.number() as i32);
@@ -408,6 +463,9 @@ pub fn step_order(cluster: &Cluster, job: &Job, step: &Step, at: usize) -> Optio
             .unwrap_or_default()
     } else {
         step_variables(step, &mut variables);
+        if step.request.options.preserve_env {
+            variables.retain(|(name, _)| !PRESERVED.contains(&name.as_str()));
+        }
         step.environment
             .as_ref()
             .map(|bytes| unpack_environment(bytes))
@@ -493,6 +551,8 @@ pub fn step_order(cluster: &Cluster, job: &Job, step: &Step, at: usize) -> Optio
         } else {
             spec.cpu_bind.clone()
         },
+        distribution: spec.distribution.clone(),
+        options: spec.options.clone(),
     }))
 }
 

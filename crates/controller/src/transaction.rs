@@ -10,7 +10,7 @@ use sluice_model::time::UnixSeconds;
 
 use crate::accounting_feed;
 use crate::cluster::Cluster;
-use crate::command::Rejection;
+use crate::command::{Rejection, trigger};
 use crate::effect::Effect;
 use crate::event::{self, Event};
 
@@ -71,6 +71,7 @@ impl<'a> Transaction<'a> {
     /// Records a fact: the state changes now, accounting is told later.
     pub fn emit(&mut self, event: Event) {
         let before = accounting_feed::before(self.cluster, &event);
+        let watched = trigger::watch(self.cluster, &event);
         event::apply(self.cluster, &event);
         accounting_feed::collect(
             self.cluster,
@@ -79,7 +80,12 @@ impl<'a> Transaction<'a> {
             self.now,
             &mut self.entry.accounting,
         );
+        let followers = match &watched {
+            Some(watched) => trigger::noticed(self.cluster, &event, watched, self.now),
+            None => Vec::new(),
+        };
         self.entry.events.push(event);
+        followers.into_iter().for_each(|event| self.emit(event));
     }
 
     /// Asks the shell for something.

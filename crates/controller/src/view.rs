@@ -12,12 +12,15 @@ use sluice_model::node::{NodeGres, NodeInfo};
 use sluice_model::node_state::NodeStateFlags;
 use sluice_model::partition::PartitionInfo;
 use sluice_model::reason::Reason;
+use sluice_model::sluid::Sluid;
 use sluice_model::state::JobStateFull;
 use sluice_model::step::StepInfo;
 use sluice_model::time::{TimeLimit, UnixSeconds};
 use sluice_model::tres::{Tres, TresKind};
 
-use crate::cluster::{Cluster, DependencyStatus, Job, Node, NodeIndex, NodePhase, Partition, Step};
+use crate::cluster::{
+    AfterReboot, Cluster, DependencyStatus, Job, Node, NodeIndex, NodePhase, Partition, Step,
+};
 use crate::command::tick::limit_end;
 use crate::queue::eligibility;
 use crate::schedule;
@@ -118,7 +121,8 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         time_limit,
         submit_time: job.submit_time,
         eligible_time: job.eligible_time,
-        accrue_time: job.eligible_time,
+        // Priority by age begins when the job could run.
+        accrue_time: job.eligible_time.filter(|time| *time <= now),
         start_time,
         end_time,
         suspend_time: job.suspend_time,
@@ -164,11 +168,14 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
             .unwrap_or_default(),
         next_step_id: job.next_step_id,
         kill_requester: job.kill_requester,
-        std_out_path: file_path(job, job.request.std_out.as_deref()),
-        std_err_path: file_path(job, job.request.std_err.as_deref()),
-        std_in_path: file_path(job, job.request.std_in.as_deref()),
+        std_out_path: file_path(cluster, job, job.request.std_out.as_deref()),
+        std_err_path: file_path(cluster, job, job.request.std_err.as_deref()),
+        std_in_path: file_path(cluster, job, job.request.std_in.as_deref()),
         admin_comment: job.admin_comment.clone(),
         system_comment: job.system_comment.clone(),
+        het_job_id: job.het.map(|het| het.leader),
+        het_job_offset: job.het.map(|het| het.offset),
+        het_job_id_set: job.het.map(|het| het.id_set()),
     }
 }
 
@@ -215,7 +222,7 @@ pub(crate) fn shown_reason(
 
 /// A file pattern of the batch script with its fields filled in, absolute.
 #[must_use]
-pub fn file_path(job: &Job, pattern: Option<&str>) -> String {
+pub fn file_path(cluster: &Cluster, job: &Job, pattern: Option<&str>) -> String {
     let Some(pattern) = pattern.filter(|pattern| !pattern.is_empty()) else {
         return String::new();
     };
@@ -226,6 +233,11 @@ pub fn file_path(job: &Job, pattern: Option<&str>) -> String {
         .and_then(|a| a.nodes.first())
         .map(|p| p.name.clone())
         .unwrap_or_default();
+    let sluid = if pattern.contains("%S") {
+        Sluid::of(&cluster.config.cluster_name, job.submit_time, job.id).to_string()
+    } else {
+        String::new()
+    };
     let context = FilenameContext {
         job_id: job.id.0,
         array_job_id: array.map(|a| a.array_job_id.0),
@@ -237,7 +249,7 @@ pub fn file_path(job: &Job, pattern: Option<&str>) -> String {
         user: job.user_name.clone(),
         job_name: job.request.name.clone().unwrap_or_default(),
         restart_count: job.restarts,
-        sluid: String::new(),
+        sluid,
     };
     let path = expand_pattern(pattern, &context);
     if path.starts_with('/') {
@@ -439,6 +451,21 @@ pub fn node_info(
         owner_uid: None,
         comment: node.comment.clone(),
         jobs: node.jobs.iter().map(|id| id.0).collect(),
+        extra: node.manual.extra.clone(),
+        cpu_bind: config.cpu_bind.clone().filter(|mode| mode != "off"),
+        instance_id: node.manual.instance_id.clone(),
+        instance_type: node.manual.instance_type.clone(),
+        topology: config.topology.clone(),
+        next_state: node
+            .manual
+            .reboot
+            .as_ref()
+            .and_then(|reboot| reboot.next_state)
+            .map(|next| match next {
+                AfterReboot::Resume => "RESUME".to_owned(),
+                AfterReboot::Down => "DOWN".to_owned(),
+            }),
+        resume_after_time: node.manual.resume_after,
     }
 }
 

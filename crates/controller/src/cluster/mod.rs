@@ -7,9 +7,11 @@
 pub mod allocation;
 pub mod blob;
 pub mod counters;
+pub mod crontab;
 pub mod job;
 pub mod node;
 pub mod partition;
+pub mod trigger;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,11 +26,14 @@ use sluice_model::time::UnixSeconds;
 pub use allocation::{Allocation, NodeAllocation, NodePhase};
 pub use blob::{Blob, BlobId};
 pub use counters::JobCounters;
+pub use crontab::Crontab;
 pub use job::{
-    ArrayMembership, DependencyState, DependencyStatus, Job, Step, StepNodeState, dependency_target,
+    ArrayMembership, DependencyState, DependencyStatus, HetMembership, Job, Step, StepNodeState,
+    dependency_target,
 };
-pub use node::{GresState, Node};
+pub use node::{AfterReboot, GresState, Node, NodeManual, NodeReboot};
 pub use partition::Partition;
+pub use trigger::Trigger;
 
 use crate::plan::PlanNote;
 
@@ -80,6 +85,15 @@ pub struct Cluster {
     pub partitions: Vector<Arc<Partition>>,
     /// Next job id to give.
     pub next_job_id: JobId,
+    /// Triggers by number.
+    #[serde(default)]
+    pub triggers: OrdMap<u32, Arc<Trigger>>,
+    /// Highest number a trigger was given.
+    #[serde(default)]
+    pub last_trigger_id: u32,
+    /// Crontabs by uid.
+    #[serde(default)]
+    pub crontabs: OrdMap<u32, Arc<Crontab>>,
     /// Volatile: what the last pass found about pending jobs.
     #[serde(skip)]
     pub plan_notes: OrdMap<JobId, PlanNote>,
@@ -122,6 +136,9 @@ impl Cluster {
             node_index: Arc::new(BTreeMap::new()),
             partitions: Vector::new(),
             next_job_id,
+            triggers: OrdMap::new(),
+            last_trigger_id: 0,
+            crontabs: OrdMap::new(),
             plan_notes: OrdMap::new(),
             planned_nodes: OrdSet::new(),
             loads: OrdMap::new(),

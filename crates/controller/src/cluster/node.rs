@@ -74,6 +74,47 @@ pub struct Node {
     pub last_busy: Option<UnixSeconds>,
     /// Last registration.
     pub registered: Option<UnixSeconds>,
+    /// What else was set by hand.
+    #[serde(default)]
+    pub manual: NodeManual,
+}
+
+/// Where a node goes after a reboot that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AfterReboot {
+    /// Back to service, DRAIN and reason cleared.
+    Resume,
+    /// DOWN.
+    Down,
+}
+
+/// A reboot that was asked for (`scontrol reboot`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeReboot {
+    /// `nextstate=`.
+    pub next_state: Option<AfterReboot>,
+    /// The request put DRAIN on the node.
+    pub drained: bool,
+    /// When the agent was told; `None` = the node is not idle yet.
+    pub issued: Option<UnixSeconds>,
+}
+
+/// Settings by hand that have no place in the configuration or replace it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeManual {
+    /// `Extra=`.
+    pub extra: Option<String>,
+    /// `InstanceId=`.
+    pub instance_id: Option<String>,
+    /// `InstanceType=`.
+    pub instance_type: Option<String>,
+    /// `CertToken=`.
+    pub cert_token: Option<String>,
+    /// `ResumeAfter=`: when it returns to service.
+    pub resume_after: Option<UnixSeconds>,
+    /// A reboot under way.
+    pub reboot: Option<NodeReboot>,
 }
 
 impl Node {

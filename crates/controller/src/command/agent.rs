@@ -5,8 +5,9 @@
 
 mod lost_node;
 
+pub(super) use lost_node::end_steps_on;
 pub use lost_node::fail_jobs;
-use lost_node::{end_steps_on, lose_job};
+use lost_node::lose_job;
 
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ use sluice_model::reason::Reason;
 use sluice_model::state::JobState;
 use sluice_model::time::UnixSeconds;
 
-use super::Rejection;
 use super::job_end::{self, Kill};
+use super::{Rejection, reboot};
 use crate::cluster::{Cluster, Job, Node, NodePhase};
 use crate::effect::Effect;
 use crate::event::{Event, JobEnd, Requeue};
@@ -70,8 +71,15 @@ pub fn register(
     let rebooted = node.hardware.as_ref().is_some_and(|before| {
         before.boot_time.0 > 0 && registration.hardware.boot_time.0 > before.boot_time.0 + 5
     });
-    let (state, reason) =
-        state_after_registration(transaction.cluster, &node, &registration, rebooted);
+    let back = reboot::outcome(&node, &registration.hardware);
+    let returns = back.is_some();
+    let waits = node.state.flags.contains(NodeStateFlags::REBOOT_ISSUED);
+    let (state, reason) = match back {
+        Some(back) => back,
+        // It speaks, and has not gone down yet.
+        None if waits => (node.state, node.reason.clone()),
+        None => state_after_registration(transaction.cluster, &node, &registration, rebooted),
+    };
     let hardware_changed = node.hardware.as_deref() != Some(&registration.hardware);
     if hardware_changed || state != node.state || reason != node.reason {
         let time = transaction.now;
@@ -89,7 +97,10 @@ pub fn register(
         .last_heard
         .insert(index, transaction.now);
     transaction.cluster.connected.insert(index);
-    if rebooted {
+    if returns {
+        reboot::finish(transaction, &name);
+    }
+    if rebooted && !returns {
         fail_jobs(transaction, &name, "Node unexpectedly rebooted");
     }
     let orders = reconcile(transaction, &name, &registration);

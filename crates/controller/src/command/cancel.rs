@@ -99,6 +99,13 @@ fn signal_one(
     if job.state.is_finished() {
         return Err(ErrorCode::AlreadyDone.into());
     }
+    if job.state.is_pending()
+        && super::het::is_follower(&job)
+        && (request.signal == 0 || request.signal == SIGKILL)
+    {
+        // Named by the leader's id it has ended with the leader by now.
+        return Err(ErrorCode::NotWholeHetJob.into());
+    }
     if job.state.is_pending() {
         // Signals other than KILL mean nothing to a job that waits.
         if request.signal == 0 || request.signal == SIGKILL {

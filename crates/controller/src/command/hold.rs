@@ -43,10 +43,7 @@ pub fn hold_targets(
                 for one in selected {
                     let rejection = hold_one(transaction, one.job, kind, caller).err();
                     let over = rejection.as_ref().is_some_and(|r| {
-                        matches!(
-                            r.code,
-                            ErrorCode::AlreadyDone | ErrorCode::Disabled | ErrorCode::JobNotPending
-                        )
+                        matches!(r.code, ErrorCode::AlreadyDone | ErrorCode::Disabled)
                     });
                     if several && over {
                         continue;
@@ -79,9 +76,6 @@ fn hold_one(
     }
     if job.state.is_finished() {
         return Err(ErrorCode::AlreadyDone.into());
-    }
-    if !job.state.is_pending() {
-        return Err(ErrorCode::JobNotPending.into());
     }
     let time = transaction.now;
     match kind {

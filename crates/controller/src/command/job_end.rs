@@ -8,6 +8,7 @@ use sluice_model::state::JobState;
 use sluice_model::time::UnixSeconds;
 
 use super::dependency;
+use super::het;
 use super::mail::{self, MailEvent};
 use crate::cluster::{Cluster, Job, NodePhase};
 use crate::effect::Effect;
@@ -35,10 +36,13 @@ pub enum Kill {
 
 /// Ends a job that holds nodes.
 pub fn end_running(transaction: &mut Transaction<'_>, end: JobEnd, kill: &Kill) {
-    let id = end.job_id;
-    transaction.emit(Event::JobEnded(end));
-    send_terminate(transaction, id, kill);
-    after_end(transaction, id);
+    let others = het::ends_with(transaction.cluster, &end);
+    for end in std::iter::once(end).chain(others) {
+        let id = end.job_id;
+        transaction.emit(Event::JobEnded(end));
+        send_terminate(transaction, id, kill);
+        after_end(transaction, id);
+    }
 }
 
 /// Ends a job that waits.
@@ -54,29 +58,36 @@ pub fn end_pending(
         JobState::Deadline => WaitStatus::exited(1),
         _ => WaitStatus::SUCCESS,
     };
-    transaction.emit(Event::JobEnded(JobEnd {
-        job_id: id,
-        state,
-        reason,
-        reason_text: None,
-        exit_status,
-        time,
-        requester,
-        failed_node: None,
-    }));
-    after_end(transaction, id);
+    // A heterogeneous job of which a component is gone will never start.
+    let others = het::pending_with(transaction.cluster, id);
+    for id in std::iter::once(id).chain(others) {
+        transaction.emit(Event::JobEnded(JobEnd {
+            job_id: id,
+            state,
+            reason,
+            reason_text: None,
+            exit_status,
+            time,
+            requester,
+            failed_node: None,
+        }));
+        after_end(transaction, id);
+    }
 }
 
 /// Puts a job that holds nodes back into the queue.
 pub fn requeue_running(transaction: &mut Transaction<'_>, requeue: Requeue, kill: &Kill) {
-    let id = requeue.job_id;
-    if let Some(job) = transaction.cluster.job(id).cloned() {
-        mail::notify(transaction, &job, MailEvent::Requeue);
+    let others = het::requeued_with(transaction.cluster, &requeue);
+    for requeue in std::iter::once(requeue).chain(others) {
+        let id = requeue.job_id;
+        if let Some(job) = transaction.cluster.job(id).cloned() {
+            mail::notify(transaction, &job, MailEvent::Requeue);
+        }
+        transaction.emit(Event::JobRequeued(requeue));
+        send_terminate(transaction, id, kill);
+        transaction.effect(Effect::JobChanged { job: id });
+        dependency::propagate(transaction, id);
     }
-    transaction.emit(Event::JobRequeued(requeue));
-    send_terminate(transaction, id, kill);
-    transaction.effect(Effect::JobChanged { job: id });
-    dependency::propagate(transaction, id);
     transaction.wake_planner();
 }
 

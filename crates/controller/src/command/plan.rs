@@ -8,7 +8,7 @@ use sluice_model::launch::AgentOrder;
 use sluice_model::reason::Reason;
 use sluice_model::state::JobState;
 
-use super::{dependency, job_end, mail};
+use super::{dependency, job_end, mail, step};
 use crate::cluster::{Allocation, Cluster};
 use crate::effect::Effect;
 use crate::event::Event;
@@ -38,13 +38,28 @@ pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
             transaction.cluster.plan_notes.insert(id, note);
         }
     }
+    // What a component is told is about all of them, so that all must have their nodes first.
+    let mut components = Vec::new();
+    let torn = torn_components(transaction.cluster, &plan.starts, transaction.now);
     for start in plan.starts {
-        if still_fits(transaction.cluster, &start, transaction.now) {
-            start_job(transaction, start);
+        if !torn.contains(&start.job) && still_fits(transaction.cluster, &start, transaction.now) {
+            let id = start_job(transaction, start);
             outcome.started += 1;
+            let in_group = transaction
+                .cluster
+                .job(id)
+                .is_some_and(|job| job.het.is_some());
+            if in_group {
+                components.push(id);
+            } else {
+                send_orders(transaction, id);
+            }
         } else {
             outcome.rejected += 1;
         }
+    }
+    for id in components {
+        send_orders(transaction, id);
     }
     for (id, text) in plan.impossible {
         let waits = transaction
@@ -76,6 +91,30 @@ pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
         transaction.wake_planner();
     }
     outcome
+}
+
+/// Components of heterogeneous jobs of which not all can start as planned. Their nodes are disjoint, so that each can be looked at
+/// alone; but what starts before them may take what they need, so nothing else of this plan may have their nodes.
+fn torn_components(
+    cluster: &Cluster,
+    starts: &[PlannedStart],
+    now: sluice_model::time::UnixSeconds,
+) -> std::collections::BTreeSet<JobId> {
+    let mut torn = std::collections::BTreeSet::new();
+    for start in starts {
+        let Some(het) = cluster.job(start.job).and_then(|job| job.het) else {
+            continue;
+        };
+        let whole = het.members().all(|id| {
+            starts
+                .iter()
+                .any(|other| other.job == id && still_fits(cluster, other, now))
+        });
+        if !whole {
+            torn.insert(start.job);
+        }
+    }
+    torn
 }
 
 /// Notes which nodes the pass planned for waiting jobs. Many jobs share a few node lists, so each list is read once.
@@ -167,8 +206,8 @@ fn gres_is_free(node: &crate::cluster::Node, part: &crate::cluster::NodeAllocati
     })
 }
 
-/// Starts one job on its planned nodes.
-fn start_job(transaction: &mut Transaction<'_>, start: PlannedStart) {
+/// Starts one job on its planned nodes; gives the id of the record that runs.
+fn start_job(transaction: &mut Transaction<'_>, start: PlannedStart) -> JobId {
     let cluster = &transaction.cluster;
     let split_id = start.array_task.and_then(|_| {
         let job = cluster.job(start.job)?;
@@ -190,12 +229,20 @@ fn start_job(transaction: &mut Transaction<'_>, start: PlannedStart) {
         scheduler: start.scheduler.name().to_owned(),
         configuring,
     });
+    id
+}
+
+/// Tells the nodes of a job that has just started.
+fn send_orders(transaction: &mut Transaction<'_>, id: JobId) {
     let Some(job) = transaction.cluster.job(id).cloned() else {
         return;
     };
     let orders = launch::start_orders(transaction.cluster, &job);
     for (node, order) in orders {
         transaction.order(&node, order);
+    }
+    if transaction.cluster.config.scripts.flags.contain {
+        step::create_extern(transaction, &job);
     }
     if let Some(order) = launch::batch_order(transaction.cluster, &job)
         && let Some(host) = job.allocation.as_ref().and_then(|a| a.nodes.first())

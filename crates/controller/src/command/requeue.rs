@@ -6,7 +6,7 @@ use sluice_model::reason::Reason;
 use sluice_model::state::JobState;
 
 use super::job_end::{self, Kill};
-use super::{Caller, Rejection, TargetOutcome, dependency, selector};
+use super::{Caller, Rejection, TargetOutcome, dependency, het, selector};
 use crate::effect::Effect;
 use crate::event::{Event, Requeue};
 use crate::transaction::Transaction;
@@ -48,6 +48,14 @@ fn requeue_one(
     if !caller.may_change(job.request.uid) {
         return Err(ErrorCode::AccessDenied.into());
     }
+    if het::is_follower(&job) {
+        // The leader takes all with it, also when its id named them all.
+        let leader = job.het.and_then(|het| transaction.cluster.job(het.leader));
+        return match leader {
+            Some(leader) if leader.state.is_pending() => Ok(()),
+            _ => Err(ErrorCode::NotHetJobLeader.into()),
+        };
+    }
     if job.state.is_pending() {
         return Err(ErrorCode::JobPending.into());
     }
@@ -85,10 +93,16 @@ fn requeue_one(
         failed_node: None,
     };
     if job.state.is_finished() {
-        transaction.emit(Event::JobRequeued(requeue));
-        // What it depends on may have ended while nobody looked.
-        dependency::reconsider(transaction, id);
-        transaction.effect(Effect::JobChanged { job: id });
+        for other in het::members(transaction.cluster, &job) {
+            let id = other.id;
+            transaction.emit(Event::JobRequeued(Requeue {
+                job_id: id,
+                ..requeue.clone()
+            }));
+            // What it depends on may have ended while nobody looked.
+            dependency::reconsider(transaction, id);
+            transaction.effect(Effect::JobChanged { job: id });
+        }
         transaction.wake_planner();
     } else {
         job_end::requeue_running(

@@ -68,12 +68,34 @@ pub fn resolve(cluster: &Cluster, text: &str) -> Result<Vec<Selected>, Rejection
                 }
             }
         }
-        _ => {
+        JobPart::Component(offset) => {
+            let leader = cluster.job(selector.job).and_then(|job| job.het);
+            let wanted = selector.job.0.checked_add(*offset).map(JobId);
+            let component = leader
+                .filter(|het| het.leader == selector.job && *offset < het.size)
+                .and(wanted)
+                .filter(|id| cluster.jobs.contains_key(id));
+            found.extend(component.map(|job| Selected {
+                job,
+                tasks: None,
+                step,
+            }));
+        }
+        JobPart::Whole => {
             // An array's id names all of it; a task's own record id names that task.
             let members = if cluster.arrays.contains_key(&selector.job) && step.is_none() {
                 cluster.array_members(selector.job)
-            } else if cluster.jobs.contains_key(&selector.job) {
-                vec![selector.job]
+            } else if let Some(job) = cluster.job(selector.job) {
+                match job.het {
+                    // The leader's id names all components, another's only itself.
+                    Some(het) if het.offset == 0 && step.is_none() => {
+                        super::het::members(cluster, job)
+                            .iter()
+                            .map(|job| job.id)
+                            .collect()
+                    }
+                    _ => vec![selector.job],
+                }
             } else {
                 Vec::new()
             };

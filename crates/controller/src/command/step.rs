@@ -11,7 +11,7 @@ use sluice_model::gres::GresRequest;
 use sluice_model::hostlist::parse_hostlist;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::job::GresAllocation;
-use sluice_model::launch::StepUsage;
+use sluice_model::launch::{AgentOrder, StepUsage};
 use sluice_model::memory::MemoryMib;
 use sluice_model::state::{JobState, JobStateFlags};
 use sluice_model::step::{StepDescription, StepLayout, StepNode};
@@ -128,17 +128,127 @@ pub fn create(
         job_id: id,
         step: Box::new(step),
     });
-    let Some(job) = transaction.cluster.job(id).cloned() else {
-        return Ok(answer);
+    send_launches(transaction, id, step_id);
+    Ok(answer)
+}
+
+/// Makes the step in which processes from outside live (PrologFlags=Contain): on every node, with everything the job has there, and
+/// nothing that other steps could not use too.
+pub(super) fn create_extern(transaction: &mut Transaction<'_>, job: &Job) {
+    let Some(allocation) = &job.allocation else {
+        return;
     };
-    if let Some(step) = job.steps.get(&step_id) {
-        for (at, layout) in step.layout.nodes.iter().enumerate() {
-            if let Some(order) = launch::step_order(transaction.cluster, &job, step, at) {
-                transaction.order(&layout.node, order);
-            }
+    let parts = || allocation.nodes.iter().enumerate();
+    let layout = StepLayout {
+        nodes: parts()
+            .map(|(rank, part)| StepNode {
+                node: part.name.clone(),
+                task_ids: vec![rank as u32],
+                cpu_ids: part.cpu_ids.clone(),
+                memory: part.memory,
+                gres: part.gres.clone(),
+            })
+            .collect(),
+    };
+    let step = Step {
+        id: StepId::Extern,
+        request: Arc::new(StepDescription {
+            job_id: job.id.0,
+            name: "extern".to_owned(),
+            argv: EXTERN_PROGRAM.map(str::to_owned).to_vec(),
+            work_dir: "/".to_owned(),
+            umask: 0o022,
+            overlap: true,
+            ..StepDescription::default()
+        }),
+        environment: None,
+        num_cpus: layout
+            .nodes
+            .iter()
+            .map(|node| node.cpu_ids.len() as u32)
+            .sum(),
+        num_tasks: layout.nodes.len() as u32,
+        layout: Arc::new(layout),
+        nodes: parts()
+            .map(|(_, part)| StepNodeState {
+                node: part.node,
+                started: false,
+                ended: None,
+                launch_error: None,
+                usage: StepUsage::default(),
+            })
+            .collect(),
+        cpus_per_task: 1,
+        overlap: true,
+        start_time: transaction.now,
+        end_time: None,
+        state: JobState::Running,
+        exit_status: Default::default(),
+        kill_requester: None,
+    };
+    transaction.emit(Event::StepCreated {
+        job_id: job.id,
+        step: Box::new(step),
+    });
+    send_launches(transaction, job.id, StepId::Extern);
+}
+
+/// What keeps an extern step alive: a process that does nothing until its job ends.
+const EXTERN_PROGRAM: [&str; 2] = ["sleep", "100000000"];
+
+fn send_launches(transaction: &mut Transaction<'_>, id: JobId, step_id: StepId) {
+    let Some(job) = transaction.cluster.job(id).cloned() else {
+        return;
+    };
+    let Some(step) = job.steps.get(&step_id) else {
+        return;
+    };
+    for (at, layout) in step.layout.nodes.iter().enumerate() {
+        if let Some(order) = launch::step_order(transaction.cluster, &job, step, at) {
+            transaction.order(&layout.node, order);
         }
     }
-    Ok(answer)
+}
+
+/// Lets one more command follow a running step's streams.
+///
+/// # Errors
+/// Unknown job or step; not the caller's; not running.
+pub fn attach(
+    transaction: &mut Transaction<'_>,
+    id: JobId,
+    step_id: StepId,
+    address: &str,
+    secret: &str,
+    caller: &Caller,
+) -> Result<(), Rejection> {
+    let job = transaction
+        .cluster
+        .job(id)
+        .cloned()
+        .ok_or(ErrorCode::InvalidJobId)?;
+    if !caller.may_change(job.request.uid) {
+        return Err(ErrorCode::AccessDenied.into());
+    }
+    let step = job
+        .steps
+        .get(&step_id)
+        .filter(|step| step.end_time.is_none())
+        .ok_or(ErrorCode::InvalidJobId)?;
+    for (state, layout) in step.nodes.iter().zip(&step.layout.nodes) {
+        if state.ended.is_none() {
+            transaction.order(
+                &layout.node,
+                AgentOrder::AttachStep {
+                    job_id: id,
+                    step_id,
+                    address: address.to_owned(),
+                    secret: secret.to_owned(),
+                },
+            );
+        }
+    }
+    Ok(())
 }
 
 fn created(job: &Job, step: &Step) -> CreatedStep {
@@ -223,6 +333,9 @@ fn lay_out(
     nodes: &[&NodeAllocation],
 ) -> Result<Plan, Rejection> {
     let cpus_per_task = step.cpus_per_task.unwrap_or(1).max(1);
+    if !step.options.host_list.is_empty() {
+        return arbitrary(memory_counts, job, step, nodes, cpus_per_task);
+    }
     let wanted_nodes = step.max_nodes.or(step.min_nodes);
     if step.min_nodes.is_some_and(|min| min as usize > nodes.len()) {
         return Err(ErrorCode::InvalidNodeCount.into());
@@ -280,22 +393,95 @@ fn lay_out(
     {
         return Err(ErrorCode::RequestedNodeConfigUnavailable.into());
     }
-    let counts = spread(num_tasks, &capacities).ok_or(ErrorCode::NodesBusy)?;
-    let ranks = assign_ranks(step.distribution.as_deref(), num_tasks, &counts);
+    let way = step.distribution.as_deref();
+    let counts = count_tasks(way, num_tasks, &capacities).ok_or(ErrorCode::NodesBusy)?;
+    let ranks = assign_ranks(way, num_tasks, &counts);
+    place(
+        memory_counts,
+        job,
+        step,
+        &rooms,
+        ranks,
+        num_tasks,
+        cpus_per_task,
+    )
+}
+
+/// The layout of `--distribution=arbitrary`: every rank on the node the list says.
+fn arbitrary(
+    memory_counts: bool,
+    job: &Job,
+    step: &StepDescription,
+    nodes: &[&NodeAllocation],
+    cpus_per_task: u32,
+) -> Result<Plan, Rejection> {
+    let list = &step.options.host_list;
+    let num_tasks = step.ntasks.unwrap_or(list.len() as u32).max(1);
+    if num_tasks as usize > list.len() {
+        return Err(ErrorCode::InvalidNodeCount.into());
+    }
+    let mut rooms: Vec<Room<'_>> = Vec::new();
+    let mut ranks: Vec<Vec<u32>> = Vec::new();
+    for (rank, name) in (0..num_tasks).zip(list) {
+        let at = match rooms.iter().position(|room| room.part.name == *name) {
+            Some(at) => at,
+            None => {
+                let part = nodes
+                    .iter()
+                    .find(|part| part.name == *name)
+                    .ok_or(ErrorCode::RequestedNodeConfigUnavailable)?;
+                rooms.push(room(job, step, part));
+                ranks.push(Vec::new());
+                rooms.len() - 1
+            }
+        };
+        ranks[at].push(rank);
+    }
+    for (room, ranks) in rooms.iter().zip(&ranks) {
+        let needed = ranks.len() * cpus_per_task as usize;
+        if !step.overcommit && needed > room.part.cpu_ids.len() {
+            return Err(ErrorCode::TooManyRequestedCpus.into());
+        }
+        if !step.overcommit && needed > room.cpus.len() {
+            return Err(ErrorCode::NodesBusy.into());
+        }
+    }
+    place(
+        memory_counts,
+        job,
+        step,
+        &rooms,
+        ranks,
+        num_tasks,
+        cpus_per_task,
+    )
+}
+
+/// Gives every node with tasks its CPUs, memory and GRES.
+fn place(
+    memory_counts: bool,
+    job: &Job,
+    step: &StepDescription,
+    rooms: &[Room<'_>],
+    ranks: Vec<Vec<u32>>,
+    num_tasks: u32,
+    cpus_per_task: u32,
+) -> Result<Plan, Rejection> {
     let mut placed = Vec::new();
     let mut gres_left: BTreeMap<(String, Option<String>), u64> = step
         .gres_per_step
         .iter()
         .map(|g| ((g.name.clone(), g.type_name.clone()), g.count))
         .collect();
-    for ((room, count), task_ids) in rooms.iter().zip(&counts).zip(ranks) {
-        if *count == 0 {
+    for (room, task_ids) in rooms.iter().zip(ranks) {
+        let count = task_ids.len() as u32;
+        if count == 0 {
             continue;
         }
         let exact = step.exact || step.overlap && step.cpus_per_task.is_some();
         let mut cpu_ids = room.cpus.clone();
         if exact && !step.overcommit {
-            cpu_ids.truncate((*count * cpus_per_task) as usize);
+            cpu_ids.truncate((count * cpus_per_task) as usize);
         }
         let memory = step_memory(job, step, room, &cpu_ids);
         if memory_counts && memory.0 > room.memory.0 {
@@ -307,7 +493,7 @@ fn lay_out(
             }
             .into());
         }
-        let gres = step_gres(step, room, *count, &mut gres_left)?;
+        let gres = step_gres(step, room, count, &mut gres_left)?;
         placed.push((
             room.part.node,
             StepNode {
@@ -371,24 +557,42 @@ fn room<'a>(job: &Job, step: &StepDescription, part: &'a NodeAllocation) -> Room
     room
 }
 
-/// Tasks on each node: one each in turns as long as there is room. `None` = there is no room for all.
-fn spread(num_tasks: u32, capacities: &[u32]) -> Option<Vec<u32>> {
+/// Tasks on each node: `size` each in turns as long as there is room. `None` = there is no room for all.
+fn spread_by(size: u32, num_tasks: u32, capacities: &[u32]) -> Option<Vec<u32>> {
     let mut counts = vec![0_u32; capacities.len()];
     let mut left = num_tasks;
     while left > 0 {
-        let mut moved = false;
+        let before = left;
         for (count, capacity) in counts.iter_mut().zip(capacities) {
-            if left > 0 && *count < *capacity {
-                *count += 1;
-                left -= 1;
-                moved = true;
-            }
+            let taken = size.min(left).min(capacity - *count);
+            *count += taken;
+            left -= taken;
         }
-        if !moved {
+        if left == before {
             return None;
         }
     }
     Some(counts)
+}
+
+/// Tasks on each node as the distribution wants: by turns as long as there is room; with `Pack` a node is filled first; with `plane=`
+/// the turns take several at once.
+fn count_tasks(distribution: Option<&str>, num_tasks: u32, capacities: &[u32]) -> Option<Vec<u32>> {
+    let text = distribution.unwrap_or_default().to_ascii_lowercase();
+    let pack = text.split(',').skip(1).any(|word| word == "pack");
+    let plane = text
+        .split([':', ','])
+        .next()
+        .and_then(|first| first.strip_prefix("plane=")?.parse::<u32>().ok());
+    match (pack, plane) {
+        (true, _) => spread_by(u32::MAX, num_tasks, capacities),
+        (false, Some(size)) => spread_by(size.max(1), num_tasks, capacities),
+        (false, None) => spread(num_tasks, capacities),
+    }
+}
+
+fn spread(num_tasks: u32, capacities: &[u32]) -> Option<Vec<u32>> {
+    spread_by(1, num_tasks, capacities)
 }
 
 /// Which ranks run where: block when there are more tasks than nodes, cyclic otherwise, or as `-m` says.
@@ -533,6 +737,13 @@ mod tests {
         assert_eq!(spread(4, &[3, 1]), Some(vec![3, 1]));
         assert_eq!(spread(10, &[8, 8]), Some(vec![5, 5]));
         assert_eq!(spread(5, &[2, 2]), None);
+        // agent reference 6: ten tasks on two nodes of eight CPUs.
+        assert_eq!(count_tasks(Some("block"), 10, &[8, 8]), Some(vec![5, 5]));
+        assert_eq!(
+            count_tasks(Some("block,Pack"), 10, &[8, 8]),
+            Some(vec![8, 2])
+        );
+        assert_eq!(count_tasks(Some("plane=4"), 6, &[8, 8]), Some(vec![4, 2]));
     }
 
     /// srun(1) -m: block keeps consecutive ranks together, cyclic deals them out, plane deals out blocks.

@@ -65,21 +65,46 @@ pub fn submit(
     transaction: &mut Transaction<'_>,
     submission: Submission,
 ) -> Result<Submitted, Rejection> {
-    let key = submission.description.submission_key.clone();
-    if let Some(id) = transaction
-        .cluster
-        .submissions
-        .get(&key)
-        .copied()
-        .filter(|_| !key.is_empty())
-    {
-        return Ok(Submitted {
-            job_id: id,
-            existing: true,
-            warnings: Vec::new(),
-        });
+    if let Some(known) = known(transaction.cluster, &submission)? {
+        return Ok(known);
     }
     let job = prepare(transaction.cluster, &submission, transaction.now)?;
+    Ok(accept(transaction, job, &submission))
+}
+
+/// The answer to a submission that is here already. A key belongs to the user who came with it first.
+pub(super) fn known(
+    cluster: &Cluster,
+    submission: &Submission,
+) -> Result<Option<Submitted>, Rejection> {
+    let key = &submission.description.submission_key;
+    let Some(id) = cluster
+        .submissions
+        .get(key)
+        .copied()
+        .filter(|_| !key.is_empty())
+    else {
+        return Ok(None);
+    };
+    if cluster
+        .job(id)
+        .is_some_and(|job| job.request.uid != submission.description.uid)
+    {
+        return Err(Rejection::new(ErrorCode::AccessDenied));
+    }
+    Ok(Some(Submitted {
+        job_id: id,
+        existing: true,
+        warnings: Vec::new(),
+    }))
+}
+
+/// Stores a record that was made of `submission`.
+pub(super) fn accept(
+    transaction: &mut Transaction<'_>,
+    job: Job,
+    submission: &Submission,
+) -> Submitted {
     for (id, bytes) in [&submission.script, &submission.environment]
         .into_iter()
         .flatten()
@@ -103,11 +128,11 @@ pub fn submit(
     }
     transaction.effect(Effect::JobChanged { job: id });
     transaction.wake_planner();
-    Ok(Submitted {
+    Submitted {
         job_id: id,
         existing: false,
         warnings,
-    })
+    }
 }
 
 /// Makes the record without storing it; also what `--test-only` plans with.
@@ -120,6 +145,7 @@ pub fn prepare(
     now: UnixSeconds,
 ) -> Result<Job, Rejection> {
     let mut request = submission.description.clone();
+    check_lengths(&request)?;
     let caller = &submission.caller;
     if request.uid != caller.uid && !caller.privileged {
         return Err(ErrorCode::AccessDenied.into());
@@ -178,6 +204,59 @@ pub fn prepare(
     fill_defaults(&mut request, array.is_some());
     let id = cluster.next_job_id;
     Ok(record(cluster, submission, request, array, state, id, now))
+}
+
+/// Longest text of a name or a list.
+const TEXT_MAX: usize = 1024;
+
+/// Longest path.
+const PATH_LENGTH_MAX: usize = 4096;
+
+/// Texts longer than slurmctld takes are refused as paths that are too long, whatever they are.
+fn check_lengths(request: &JobDescription) -> Result<(), Rejection> {
+    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+    let partitions: usize = request.partitions.iter().map(|name| name.len() + 1).sum();
+    let limits = [
+        ("account", text(&request.account), TEXT_MAX),
+        ("array_inx", text(&request.array), TEXT_MAX * 4),
+        ("comment", text(&request.comment), TEXT_MAX),
+        ("cpu-bind", text(&request.cpu_bind), TEXT_MAX * 128),
+        ("dependency", text(&request.dependency), TEXT_MAX * 128),
+        ("features", text(&request.constraint), TEXT_MAX),
+        ("licenses", text(&request.licenses), TEXT_MAX),
+        ("mail_user", text(&request.mail_user), TEXT_MAX),
+        ("mem-bind", text(&request.mem_bind), TEXT_MAX * 128),
+        ("name", text(&request.name), TEXT_MAX),
+        ("partition", partitions.saturating_sub(1), TEXT_MAX),
+        ("prefer", text(&request.prefer), TEXT_MAX),
+        ("qos", text(&request.qos), TEXT_MAX),
+        ("req_nodes", text(&request.required_nodes), TEXT_MAX * 64),
+        ("exc_nodes", text(&request.excluded_nodes), TEXT_MAX * 64),
+        ("reservation", text(&request.reservation), TEXT_MAX),
+        ("std_err", text(&request.std_err), PATH_LENGTH_MAX),
+        ("std_in", text(&request.std_in), PATH_LENGTH_MAX),
+        ("std_out", text(&request.std_out), PATH_LENGTH_MAX),
+        ("submit_line", request.submit_line.len(), TEXT_MAX * 1024),
+        ("tres_bind", text(&request.gpu_bind), TEXT_MAX),
+        ("wckey", text(&request.wckey), TEXT_MAX),
+        ("work_dir", request.work_dir.len(), PATH_LENGTH_MAX),
+    ];
+    let extra = request
+        .extra
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.len(), TEXT_MAX * 8));
+    for (name, length, most) in limits.into_iter().chain(extra) {
+        if length > most {
+            return Err(Rejection::with_text(
+                ErrorCode::PathnameTooLong,
+                format!(
+                    "{}\n\nhint: {name} has {length} characters, the limit is {most}",
+                    ErrorCode::PathnameTooLong.message()
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn exceeds(a: TimeLimit, b: TimeLimit) -> bool {
@@ -485,6 +564,7 @@ fn record(
         scheduler: None,
         admin_comment: None,
         system_comment: None,
+        het: None,
         request: Arc::new(request),
     }
 }

@@ -10,7 +10,7 @@ use sluice_model::state::{JobState, JobStateFlags};
 use sluice_model::time::{TimeLimit, UnixSeconds};
 
 use super::job_end::{self, Kill};
-use super::{agent, cancel, dependency};
+use super::{agent, cancel, dependency, node, reboot, step_limit, trigger};
 use crate::cluster::{Cluster, Job};
 use crate::event::{Event, JobEnd};
 use crate::transaction::Transaction;
@@ -26,6 +26,10 @@ pub fn tick(transaction: &mut Transaction<'_>) {
     time_limits(transaction);
     silent_nodes(transaction);
     delayed_dependencies(transaction);
+    step_limit::tick(transaction);
+    reboot::tick(transaction);
+    node::return_due(transaction);
+    trigger::tick(transaction);
     purge(transaction);
 }
 

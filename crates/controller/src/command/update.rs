@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use sluice_model::error_code::ErrorCode;
 use sluice_model::ids::JobId;
-use sluice_model::job::JobUpdate;
+use sluice_model::job::{JobDescription, JobUpdate};
 use sluice_model::reason::Reason;
-use sluice_model::time::TimeLimit;
+use sluice_model::time::{TimeLimit, UnixSeconds};
 
 use super::submit::BASE_PRIORITY;
-use super::{Caller, Rejection, TargetOutcome, dependency, selector};
-use crate::cluster::{DependencyState, Job};
+use super::{Caller, Rejection, TargetOutcome, dependency, resize, selector};
+use crate::cluster::{Cluster, DependencyState, Job};
 use crate::effect::Effect;
 use crate::event::Event;
-use crate::select;
 use crate::transaction::Transaction;
+use crate::{schedule, select};
 
 /// Applies one change to everything the texts name.
 pub fn update_targets(
@@ -64,6 +64,16 @@ fn update_one(
     let mut job = (*before).clone();
     let mut request = (*before.request).clone();
     let pending = job.state.is_pending();
+    let resized = update.keep_nodes.is_some() || update.min_nodes.is_some();
+    let kept = if pending || !resized {
+        None
+    } else {
+        Some(resize::kept(
+            &before,
+            update.keep_nodes.as_deref(),
+            update.min_nodes,
+        )?)
+    };
     let need_pending = |given: bool| {
         if given && !pending {
             Err(Rejection::from(ErrorCode::JobNotPending))
@@ -91,6 +101,19 @@ fn update_one(
         request.time_limit = Some(limit);
         job.time_limit = Some(limit);
     }
+    let limit = transaction
+        .cluster
+        .partition(&job.partition)
+        .map(|partition| schedule::time_limit_of(&job, partition))
+        .or(job.time_limit);
+    update_times(
+        &mut job,
+        &mut request,
+        update,
+        caller,
+        (limit, transaction.now),
+    )?;
+    check_names(transaction.cluster, update)?;
     if let Some(priority) = update.priority {
         set_priority(&mut job, priority, caller)?;
     }
@@ -124,7 +147,9 @@ fn update_one(
                 job.is_array_master(),
                 text,
                 transaction.now,
-            )?
+            )
+            // One line per job: Slurm's words alone.
+            .map_err(|rejection| Rejection::new(rejection.code))?
         };
         request.dependency = Some(text.clone()).filter(|t| !t.is_empty());
         job.eligible_time = None;
@@ -143,8 +168,17 @@ fn update_one(
     let pending_fields = [
         update.account.is_some(),
         update.qos.is_some(),
-        update.min_nodes.is_some(),
-        update.max_nodes.is_some(),
+        update.num_cpus.is_some(),
+        update.min_cpus_per_node.is_some(),
+        update.tmp_disk_mib.is_some(),
+        update.ntasks_per_node.is_some(),
+        update.sockets_per_node.is_some(),
+        update.cores_per_socket.is_some(),
+        update.threads_per_core.is_some(),
+        update.core_spec.is_some(),
+        update.contiguous.is_some(),
+        update.oversubscribe.is_some(),
+        update.prefer.is_some(),
         update.ntasks.is_some(),
         update.cpus_per_task.is_some(),
         update.mem_per_node.is_some(),
@@ -153,7 +187,6 @@ fn update_one(
         update.required_nodes.is_some(),
         update.excluded_nodes.is_some(),
         update.gres_per_node.is_some(),
-        update.licenses.is_some(),
         update.reservation.is_some(),
         update.std_out.is_some(),
         update.std_err.is_some(),
@@ -169,8 +202,24 @@ fn update_one(
         job.qos.clone_from(qos);
         request.qos = Some(qos.clone());
     }
-    request.min_nodes = update.min_nodes.or(request.min_nodes);
-    request.max_nodes = update.max_nodes.or(request.max_nodes);
+    if pending && let Some(least) = update.min_nodes {
+        if update.max_nodes.is_some_and(|most| most < least) {
+            return Err(ErrorCode::InvalidCpuCount.into());
+        }
+        request.min_nodes = Some(least);
+        request.max_nodes = update.max_nodes.or(Some(least));
+    }
+    update_shape(&mut request, update, caller)?;
+    if pending && let Some(nodes) = &update.keep_nodes {
+        request.required_nodes = Some(nodes.clone()).filter(|list| !list.is_empty());
+    }
+    for (name, value) in &update.extra {
+        if value.is_empty() {
+            request.extra.remove(name);
+        } else {
+            request.extra.insert(name.clone(), value.clone());
+        }
+    }
     request.ntasks = update.ntasks.or(request.ntasks);
     request.cpus_per_task = update.cpus_per_task.or(request.cpus_per_task);
     if update.mem_per_node.is_some() {
@@ -207,8 +256,8 @@ fn update_one(
     if let Some(requeue) = update.requeue {
         job.requeue = requeue;
     }
-    if let Some(throttle) = update.array_throttle {
-        let array = job.array.as_mut().ok_or(ErrorCode::NotSupported)?;
+    // Of a job that is no array nothing is asked, as slurmctld has it.
+    if let (Some(throttle), Some(array)) = (update.array_throttle, job.array.as_mut()) {
         array.pending.throttle = throttle;
     }
     if pending {
@@ -226,9 +275,135 @@ fn update_one(
         job: Box::new(job),
         time,
     });
+    if let Some(kept) = kept {
+        resize::shrink(transaction, &before, &kept);
+    }
     transaction.cluster.plan_notes.remove(&id);
     transaction.effect(Effect::JobChanged { job: id });
     transaction.wake_planner();
+    Ok(())
+}
+
+/// Licences must be configured; of reservations there is none yet.
+fn check_names(cluster: &Cluster, update: &JobUpdate) -> Result<(), Rejection> {
+    let unknown = |list: &str| {
+        list.split([',', ';'])
+            .map(|item| item.split([':', '=']).next().unwrap_or_default().trim())
+            .any(|name| {
+                !name.is_empty()
+                    && !cluster
+                        .config
+                        .licenses
+                        .iter()
+                        .any(|license| license.name == name)
+            })
+    };
+    if update.licenses.as_deref().is_some_and(unknown) {
+        return Err(ErrorCode::InvalidLicenses.into());
+    }
+    if update
+        .reservation
+        .as_deref()
+        .is_some_and(|name| !name.is_empty())
+    {
+        return Err(ErrorCode::ReservationInvalid.into());
+    }
+    Ok(())
+}
+
+/// Limits in time beside `TimeLimit=` itself.
+fn update_times(
+    job: &mut Job,
+    request: &mut JobDescription,
+    update: &JobUpdate,
+    caller: &Caller,
+    (before, now): (Option<TimeLimit>, UnixSeconds),
+) -> Result<(), Rejection> {
+    if let Some(change) = update.time_limit_change {
+        if change > 0 && !caller.privileged {
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        let Some(Some(minutes)) = before.map(TimeLimit::minutes) else {
+            return Err(ErrorCode::InvalidTimeLimit.into());
+        };
+        let minutes =
+            u32::try_from(i64::from(minutes) + change).map_err(|_| ErrorCode::InvalidTimeLimit)?;
+        job.time_limit = Some(TimeLimit::Minutes(minutes));
+        request.time_limit = job.time_limit;
+    }
+    if let Some(least) = update.time_min {
+        if !job.state.is_pending() {
+            return Err(ErrorCode::JobNotPending.into());
+        }
+        let least = Some(least).filter(|limit| limit.minutes() != Some(0));
+        let limit = update.time_limit.or(before);
+        if least.is_some_and(|least| longer(least, limit)) {
+            return Err(ErrorCode::InvalidTimeMinLimit.into());
+        }
+        request.time_min = least;
+    }
+    if let Some(end) = update.end_time {
+        let Some(start) = job.start_time.filter(|_| job.state.is_running()) else {
+            return Err(ErrorCode::JobNotRunning.into());
+        };
+        if end <= now {
+            return Err(ErrorCode::InvalidTimeValue.into());
+        }
+        let minutes = (end.since(start) - job.suspended_secs + 59).max(0) / 60;
+        let limit = TimeLimit::Minutes(minutes.clamp(1, i64::from(u32::MAX - 2)) as u32);
+        if !caller.privileged && longer(limit, job.time_limit) {
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        job.time_limit = Some(limit);
+    }
+    if update.reset_accrue && !caller.privileged {
+        return Err(ErrorCode::AccessDenied.into());
+    }
+    Ok(())
+}
+
+/// Numbers and wishes about nodes that a pending job may change.
+fn update_shape(
+    request: &mut JobDescription,
+    update: &JobUpdate,
+    caller: &Caller,
+) -> Result<(), Rejection> {
+    let for_operators = [
+        update.contiguous == Some(true),
+        update.tmp_disk_mib.is_some(),
+    ];
+    if for_operators.contains(&true) && !caller.privileged {
+        return Err(ErrorCode::AccessDenied.into());
+    }
+    if let Some(cpus) = update.num_cpus {
+        // A job's size follows from its tasks.
+        let per_task = update.cpus_per_task.or(request.cpus_per_task).unwrap_or(1);
+        request.ntasks = Some(cpus.div_ceil(per_task.max(1)).max(1));
+    }
+    for (value, field) in [
+        (update.min_cpus_per_node, &mut request.min_cpus_per_node),
+        (update.ntasks_per_node, &mut request.ntasks_per_node),
+        (update.sockets_per_node, &mut request.sockets_per_node),
+        (update.cores_per_socket, &mut request.cores_per_socket),
+        (update.threads_per_core, &mut request.threads_per_core),
+    ] {
+        *field = value.or(*field);
+    }
+    if let Some(cores) = update.core_spec {
+        request.core_spec = Some(cores).filter(|cores| *cores != u32::MAX);
+    }
+    if let Some(size) = update.tmp_disk_mib {
+        request.tmp_disk_mib = Some(size);
+    }
+    if let Some(contiguous) = update.contiguous {
+        request.contiguous = contiguous;
+    }
+    if let Some(share) = update.oversubscribe {
+        request.oversubscribe = share;
+    }
+    if let Some(prefer) = &update.prefer {
+        request.prefer = Some(prefer.clone()).filter(|text| !text.is_empty());
+    }
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use sluice_model::memory::MemoryMib;
 use sluice_model::node_state::{NodeState, NodeStateFlags, NodeStateFull};
 use sluice_model::time::UnixSeconds;
 
-use crate::cluster::{Cluster, GresState, Node, NodeIndex, Partition};
+use crate::cluster::{Cluster, GresState, Node, NodeIndex, NodeManual, Partition};
 
 /// Puts `config` into force.
 pub fn install(cluster: &mut Cluster, config: Arc<ClusterConfig>, now: UnixSeconds) {
@@ -29,12 +29,17 @@ pub fn install(cluster: &mut Cluster, config: Arc<ClusterConfig>, now: UnixSecon
         index.insert(node_config.name.clone(), NodeIndex(nodes.len() as u32));
         nodes.push_back(Arc::new(node));
     }
+    let mut dynamic = Vec::new();
     for (name, old) in former {
-        if old.jobs.is_empty() {
+        let made_by_hand = old.configured && is_dynamic(&old);
+        if old.jobs.is_empty() && !made_by_hand {
             continue;
         }
         let mut node = (*old).clone();
-        node.configured = false;
+        node.configured = made_by_hand;
+        if made_by_hand {
+            dynamic.push(name.clone());
+        }
         index.insert(name, NodeIndex(nodes.len() as u32));
         nodes.push_back(Arc::new(node));
     }
@@ -43,7 +48,13 @@ pub fn install(cluster: &mut Cluster, config: Arc<ClusterConfig>, now: UnixSecon
     cluster.partitions = config
         .partitions
         .iter()
-        .map(|partition| Arc::new(resolve(Arc::new(partition.clone()), &cluster.node_index)))
+        .map(|partition| {
+            let mut partition = partition.clone();
+            if takes_every_node(&partition) {
+                partition.nodes.extend(dynamic.iter().cloned());
+            }
+            Arc::new(resolve(Arc::new(partition), &cluster.node_index))
+        })
         .collect();
     cluster.config = config;
     cluster.config_version += 1;
@@ -51,6 +62,133 @@ pub fn install(cluster: &mut Cluster, config: Arc<ClusterConfig>, now: UnixSecon
     cluster.last_heard = imbl::OrdMap::new();
     cluster.connected = imbl::OrdSet::new();
     move_allocations(cluster);
+}
+
+/// The node was made by hand (`scontrol create NodeName=`): a configuration that does not name it leaves it in place.
+#[must_use]
+pub fn is_dynamic(node: &Node) -> bool {
+    node.state.flags.contains(NodeStateFlags::DYNAMIC_NORM)
+}
+
+/// `Nodes=ALL`: nodes made later belong to it too.
+#[must_use]
+pub fn takes_every_node(partition: &PartitionConfig) -> bool {
+    partition
+        .nodes_expression
+        .split(',')
+        .any(|word| word.eq_ignore_ascii_case("ALL"))
+}
+
+/// Adds nodes that were made by hand.
+pub fn nodes_created(cluster: &mut Cluster, made: &[NodeConfig], now: UnixSeconds) {
+    let mut index = (*cluster.node_index).clone();
+    for config in made {
+        if index.contains_key(&config.name) {
+            continue;
+        }
+        let mut node = new_node(config, now);
+        node.state.flags.insert(NodeStateFlags::DYNAMIC_NORM);
+        index.insert(config.name.clone(), NodeIndex(cluster.nodes.len() as u32));
+        cluster.nodes.push_back(Arc::new(node));
+    }
+    cluster.node_index = Arc::new(index);
+    cluster.config_version += 1;
+    resolve_partitions(cluster);
+}
+
+/// Takes nodes away; none of them has jobs. Everything that names nodes by position follows.
+pub fn nodes_deleted(cluster: &mut Cluster, gone: &[String]) {
+    let names: Vec<String> = cluster
+        .nodes
+        .iter()
+        .map(|node| node.config.name.clone())
+        .collect();
+    cluster.nodes = cluster
+        .nodes
+        .iter()
+        .filter(|node| !gone.contains(&node.config.name))
+        .cloned()
+        .collect();
+    let index: BTreeMap<String, NodeIndex> = cluster
+        .nodes
+        .iter()
+        .enumerate()
+        .map(|(at, node)| (node.config.name.clone(), NodeIndex(at as u32)))
+        .collect();
+    let moved = |old: &NodeIndex| {
+        names
+            .get(old.at())
+            .and_then(|name| index.get(name))
+            .copied()
+    };
+    cluster.loads = cluster
+        .loads
+        .iter()
+        .filter_map(|(at, load)| Some((moved(at)?, *load)))
+        .collect();
+    cluster.last_heard = cluster
+        .last_heard
+        .iter()
+        .filter_map(|(at, time)| Some((moved(at)?, *time)))
+        .collect();
+    cluster.connected = cluster.connected.iter().filter_map(moved).collect();
+    cluster.node_index = Arc::new(index);
+    cluster.config_version += 1;
+    resolve_partitions(cluster);
+    move_allocations(cluster);
+}
+
+/// Finds the positions of the partitions' nodes again.
+fn resolve_partitions(cluster: &mut Cluster) {
+    let index = Arc::clone(&cluster.node_index);
+    cluster.partitions = cluster
+        .partitions
+        .iter()
+        .map(|partition| Arc::new(resolve(Arc::clone(&partition.config), &index)))
+        .collect();
+}
+
+/// Takes a partition away.
+pub fn partition_deleted(cluster: &mut Cluster, name: &str) {
+    cluster.partitions = cluster
+        .partitions
+        .iter()
+        .filter(|partition| partition.config.name != name)
+        .cloned()
+        .collect();
+}
+
+/// Replaces what was set by hand on a node, and what of it takes the place of the configuration.
+pub fn node_settings(
+    cluster: &mut Cluster,
+    name: &str,
+    config: Option<&Arc<NodeConfig>>,
+    manual: &NodeManual,
+) {
+    let Some(index) = cluster.node_index.get(name).copied() else {
+        return;
+    };
+    if let Some(slot) = cluster.nodes.get_mut(index.at()) {
+        let mut node = match config {
+            Some(config) => reconfigured(slot, config),
+            None => (**slot).clone(),
+        };
+        node.manual = manual.clone();
+        *slot = Arc::new(node);
+    }
+}
+
+/// Forgets weight and features set by hand: the configuration rules again.
+pub fn node_reset(cluster: &mut Cluster, name: &str) {
+    let Some(index) = cluster.node_index.get(name).copied() else {
+        return;
+    };
+    if let Some(slot) = cluster.nodes.get_mut(index.at()) {
+        let node = Arc::make_mut(slot);
+        node.weight = None;
+        node.features = None;
+        node.active_features = None;
+    }
 }
 
 /// Replaces one partition.
@@ -103,6 +241,7 @@ fn new_node(config: &NodeConfig, now: UnixSeconds) -> Node {
         whole_node_job: None,
         last_busy: None,
         registered: None,
+        manual: NodeManual::default(),
     }
 }
 

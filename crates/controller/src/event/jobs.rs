@@ -239,7 +239,8 @@ pub(super) fn started(cluster: &mut Cluster, event: &Event) {
         job.steps = imbl::OrdMap::new();
         job.next_step_id = 0;
         job.allocation = Some(Arc::clone(allocation));
-        if job.request.batch {
+        // Of a heterogeneous job only the first component has the script.
+        if job.request.batch && job.het.is_none_or(|het| het.offset == 0) {
             job.steps
                 .insert(StepId::Batch, Arc::new(batch_step(job, allocation, *time)));
         }
@@ -577,6 +578,30 @@ pub(super) fn node_released(cluster: &mut Cluster, id: JobId, node: &str, time: 
     }
     if last {
         cluster.holding.remove(&id);
+    }
+}
+
+pub(super) fn shrunk(cluster: &mut Cluster, id: JobId, names: &[String], time: UnixSeconds) {
+    let mut gone = Vec::new();
+    change(cluster, id, |job| {
+        let Some(allocation) = &mut job.allocation else {
+            return;
+        };
+        let allocation = Arc::make_mut(allocation);
+        let (leaves, stays) = std::mem::take(&mut allocation.nodes)
+            .into_iter()
+            .partition(|part| names.contains(&part.name));
+        allocation.nodes = stays;
+        gone = leaves;
+        let mut request = (*job.request).clone();
+        let left = allocation.nodes.len() as u32;
+        request.min_nodes = Some(left);
+        request.max_nodes = Some(left);
+        request.required_nodes = None;
+        job.request = Arc::new(request);
+    });
+    for part in gone {
+        vacate(cluster, id, &part, time);
     }
 }
 

@@ -4,6 +4,7 @@
 //! event was decided. New variants and fields may be added (with serde defaults); none may change its meaning, because old
 //! journals are replayed for ever.
 
+mod automation;
 pub mod config;
 mod jobs;
 mod nodes;
@@ -12,7 +13,7 @@ mod steps;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sluice_config::{ClusterConfig, PartitionConfig};
+use sluice_config::{ClusterConfig, NodeConfig, PartitionConfig};
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::launch::StepUsage;
@@ -22,7 +23,9 @@ use sluice_model::reason::Reason;
 use sluice_model::state::JobState;
 use sluice_model::time::{TimeLimit, UnixSeconds};
 
-use crate::cluster::{Allocation, BlobId, Cluster, DependencyStatus, Job, Step};
+use crate::cluster::{
+    Allocation, BlobId, Cluster, Crontab, DependencyStatus, Job, NodeManual, Step, Trigger,
+};
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -302,6 +305,100 @@ pub enum Event {
         /// New configuration.
         partition: Arc<PartitionConfig>,
     },
+    /// A partition was deleted by hand.
+    PartitionDeleted {
+        /// Name.
+        partition: String,
+    },
+    /// Nodes were made by hand.
+    NodesCreated {
+        /// Their configuration.
+        nodes: Vec<NodeConfig>,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// Nodes were taken away by hand.
+    NodesDeleted {
+        /// Names.
+        nodes: Vec<String>,
+    },
+    /// What was set by hand on a node, as it is now.
+    NodeSettings {
+        /// Node.
+        node: String,
+        /// Configuration from now on, if that changed.
+        config: Option<Arc<NodeConfig>>,
+        /// The rest.
+        manual: Box<NodeManual>,
+    },
+    /// Weight and features of a node are those of the configuration again.
+    NodeReset {
+        /// Node.
+        node: String,
+    },
+    /// A step's limit was changed by hand.
+    StepLimited {
+        /// Job.
+        job_id: JobId,
+        /// Step.
+        step_id: StepId,
+        /// New limit.
+        time_limit: TimeLimit,
+    },
+    /// A running job gave nodes back.
+    JobShrunk {
+        /// Job.
+        job_id: JobId,
+        /// Nodes it gives back; they are cleaned up like those of a job that ended.
+        nodes: Vec<String>,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// A trigger was set.
+    TriggerSet {
+        /// The trigger.
+        trigger: Box<Trigger>,
+    },
+    /// What a trigger waits for has happened.
+    TriggerDue {
+        /// Number.
+        id: u32,
+        /// Nodes it happened to.
+        nodes: Vec<String>,
+        /// When it fires.
+        time: UnixSeconds,
+    },
+    /// A trigger fired.
+    TriggerFired {
+        /// Number.
+        id: u32,
+    },
+    /// Nodes are no longer what a permanent trigger has fired for.
+    TriggerForgot {
+        /// Number.
+        id: u32,
+        /// Nodes.
+        nodes: Vec<String>,
+    },
+    /// A trigger was removed.
+    TriggerRemoved {
+        /// Number.
+        id: u32,
+    },
+    /// A user's crontab was replaced, or removed.
+    CrontabSet {
+        /// Whose.
+        uid: u32,
+        /// The crontab.
+        crontab: Option<Box<Crontab>>,
+    },
+    /// An entry of a crontab was switched off.
+    CrontabEntryDisabled {
+        /// Whose.
+        uid: u32,
+        /// Its job.
+        job: JobId,
+    },
 }
 
 /// Changes the state by one fact.
@@ -439,5 +536,37 @@ pub fn apply(cluster: &mut Cluster, event: &Event) {
             );
         }
         Event::PartitionUpdated { partition } => config::partition_updated(cluster, partition),
+        Event::TriggerSet { trigger } => automation::trigger_set(cluster, trigger),
+        Event::TriggerDue { id, nodes, time } => {
+            automation::trigger_due(cluster, *id, nodes, *time);
+        }
+        Event::TriggerFired { id } => automation::trigger_fired(cluster, *id),
+        Event::TriggerForgot { id, nodes } => automation::trigger_forgot(cluster, *id, nodes),
+        Event::TriggerRemoved { id } => automation::trigger_removed(cluster, *id),
+        Event::CrontabSet { uid, crontab } => {
+            automation::crontab_set(cluster, *uid, crontab.as_deref());
+        }
+        Event::CrontabEntryDisabled { uid, job } => {
+            automation::crontab_entry_disabled(cluster, *uid, *job);
+        }
+        Event::PartitionDeleted { partition } => config::partition_deleted(cluster, partition),
+        Event::NodesCreated { nodes, time } => config::nodes_created(cluster, nodes, *time),
+        Event::NodesDeleted { nodes } => config::nodes_deleted(cluster, nodes),
+        Event::NodeSettings {
+            node,
+            config,
+            manual,
+        } => config::node_settings(cluster, node, config.as_ref(), manual),
+        Event::NodeReset { node } => config::node_reset(cluster, node),
+        Event::StepLimited {
+            job_id,
+            step_id,
+            time_limit,
+        } => steps::limited(cluster, *job_id, *step_id, *time_limit),
+        Event::JobShrunk {
+            job_id,
+            nodes,
+            time,
+        } => jobs::shrunk(cluster, *job_id, nodes, *time),
     }
 }

@@ -6,7 +6,7 @@ use sluice_model::exit_status::WaitStatus;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::launch::StepUsage;
 use sluice_model::state::JobState;
-use sluice_model::time::UnixSeconds;
+use sluice_model::time::{TimeLimit, UnixSeconds};
 
 use super::jobs::change;
 use crate::cluster::{Cluster, Step, StepNodeState};
@@ -84,6 +84,15 @@ pub(super) fn ended(
         // The derived exit code is the highest of the numbered steps (sacct(1) DerivedExitCode).
         if matches!(step_id, StepId::Num(_)) && exit_status.0 > job.derived_exit_status.0 {
             job.derived_exit_status = exit_status;
+        }
+    });
+}
+
+pub(super) fn limited(cluster: &mut Cluster, job_id: JobId, step_id: StepId, limit: TimeLimit) {
+    change(cluster, job_id, |job| {
+        if let Some(step) = job.steps.get_mut(&step_id) {
+            let step = Arc::make_mut(step);
+            Arc::make_mut(&mut step.request).time_limit = Some(limit);
         }
     });
 }

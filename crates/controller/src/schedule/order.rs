@@ -22,7 +22,7 @@ pub struct QueueRecord<'a> {
 
 type Rank = (
     Reverse<u16>,
-    Reverse<u32>,
+    Reverse<i64>,
     UnixSeconds,
     JobId,
     u32,
@@ -41,7 +41,7 @@ pub fn sort(cluster: &Cluster, records: &mut [QueueRecord<'_>]) {
         let job = record.job;
         (
             Reverse(tiers.get(record.partition).copied().unwrap_or(0)),
-            Reverse(job.priority),
+            Reverse(job.standing()),
             job.submit_time,
             job.array_job_id(),
             // The unstarted rest of an array comes after tasks that went back to the queue.

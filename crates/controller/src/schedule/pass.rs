@@ -54,6 +54,8 @@ pub(super) struct Pass<'a> {
     pub(super) early_starts: Vec<(u32, i64, Vec<u64>)>,
     /// Nodes of partitions in which a job waits for resources.
     pub(super) blocked_nodes: Vec<bool>,
+    /// Nodes that the component being placed may not have: other components of its job have them.
+    pub(super) shut: BTreeSet<usize>,
     pub(super) running_tasks: BTreeMap<JobId, u32>,
     /// Tasks of an array started in this pass.
     pub(super) started_tasks: BTreeMap<JobId, usize>,
@@ -120,6 +122,7 @@ impl<'a> Pass<'a> {
             releases: None,
             early_starts: Vec::new(),
             blocked_nodes: vec![false; nodes],
+            shut: BTreeSet::new(),
             running_tasks: running_tasks(cluster),
             started_tasks: BTreeMap::new(),
             done: BTreeSet::new(),
@@ -134,6 +137,12 @@ impl<'a> Pass<'a> {
         let records = self.queue();
         let looked_at = records.len().min(self.options.max_jobs);
         for same_job in records[..looked_at].chunk_by(|a, b| a.job.id == b.job.id) {
+            if let Some(het) = same_job.first().and_then(|record| record.job.het) {
+                if het.offset == 0 && !self.done.contains(&same_job[0].job.id) {
+                    self.start_components(same_job[0].job);
+                }
+                continue;
+            }
             // A job in several partitions books nothing in one before it was tried in the others.
             let subjects: Vec<Subject<'a>> = same_job
                 .iter()
@@ -239,7 +248,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Tests the rules that need no resources.
-    fn consider(&mut self, record: &QueueRecord<'a>) -> Option<Subject<'a>> {
+    pub(super) fn consider(&mut self, record: &QueueRecord<'a>) -> Option<Subject<'a>> {
         let job = record.job;
         if self.done.contains(&job.id) || self.plan.starts.len() >= self.options.max_starts {
             return None;

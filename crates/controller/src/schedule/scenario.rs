@@ -255,6 +255,7 @@ pub(crate) fn blank_job(id: u32, request: JobDescription, submit: i64) -> Job {
         scheduler: None,
         admin_comment: None,
         system_comment: None,
+        het: None,
         request: Arc::new(request),
     }
 }

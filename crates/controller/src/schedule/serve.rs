@@ -85,7 +85,10 @@ impl<'a> Pass<'a> {
     }
 
     /// Places a job on what is free from now until its end.
-    fn start_now(&mut self, subject: &Subject<'a>) -> Option<(Allocation, SchedulerKind)> {
+    pub(super) fn start_now(
+        &mut self,
+        subject: &Subject<'a>,
+    ) -> Option<(Allocation, SchedulerKind)> {
         let class = &self.classes[subject.class];
         if subject.secs >= class.full_from_secs || !class.unavailable.is_empty() {
             return None;
@@ -93,15 +96,16 @@ impl<'a> Pass<'a> {
         let request = Arc::clone(&class.request);
         let variants = class.variants.clone();
         let (now, end) = (self.now, self.now.saturating_add(subject.secs));
-        let (view, lines, booked, strict, blocked) = (
+        let (view, lines, booked, strict, blocked, shut) = (
             &self.view,
             &self.lines,
             &self.booked,
             !self.backfill,
             &self.blocked_nodes,
+            &self.shut,
         );
         let mut around_bookings = |node: usize, out: &mut Vec<u64>| {
-            if strict && blocked[node] {
+            if (strict && blocked[node]) || shut.contains(&node) {
                 return false;
             }
             match lines[node].as_ref().filter(|_| booked[node]) {
@@ -120,7 +124,9 @@ impl<'a> Pass<'a> {
             .as_ref()
             .and_then(|shares| assign::assign(&mut self.view, &request, shares));
         let (Some(shares), Some(allocation)) = (shares, allocation) else {
-            self.remember_full(subject, &request, &variants);
+            if self.shut.is_empty() {
+                self.remember_full(subject, &request, &variants);
+            }
             return None;
         };
         let behind = self.grounds[subject.ground].blocked

@@ -62,6 +62,12 @@ pub struct ConstraintError {
     pub why: &'static str,
 }
 
+/// Longest constraint, in bytes.
+const BYTES_MAX: usize = 4_096;
+
+/// Most parentheses within parentheses.
+const DEPTH_MAX: u32 = 64;
+
 impl Constraint {
     /// Reads a constraint.
     ///
@@ -72,9 +78,17 @@ impl Constraint {
             text: text.to_owned(),
             why,
         };
+        // What is built here is walked recursively: a deep one would end the controller.
+        if text.len() > BYTES_MAX {
+            return Err(ConstraintError {
+                text: text.chars().take(60).collect(),
+                why: "it is too long",
+            });
+        }
         let mut reader = Reader {
             rest: text.trim(),
             in_bracket: false,
+            depth: 0,
         };
         let constraint = reader.whole().map_err(error)?;
         if reader.rest.is_empty() {
@@ -102,7 +116,9 @@ impl Constraint {
     /// Nodes that the counted terms need in all.
     #[must_use]
     pub fn counted_nodes(&self) -> u32 {
-        self.counted.iter().map(|(_, n)| *n).sum()
+        self.counted
+            .iter()
+            .fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 }
 
@@ -122,6 +138,8 @@ enum Item {
 struct Reader<'a> {
     rest: &'a str,
     in_bracket: bool,
+    /// Parentheses that are open.
+    depth: u32,
 }
 
 type Parsed<T> = Result<T, &'static str>;
@@ -179,7 +197,12 @@ impl<'a> Reader<'a> {
     /// Feature or parenthesised expression, without counts inside.
     fn operand(&mut self) -> Parsed<FeatureExpr> {
         if self.take('(') {
+            self.depth += 1;
+            if self.depth > DEPTH_MAX {
+                return Err("too many parentheses within parentheses");
+            }
             let expr = self.chain()?;
+            self.depth -= 1;
             return if self.take(')') {
                 Ok(expr)
             } else {
@@ -299,6 +322,27 @@ mod tests {
         let features: Vec<String> = features.split(',').map(str::to_owned).collect();
         let constraint = Constraint::parse(text).expect("parses");
         constraint.filter.expect("has a filter").matches(&features)
+    }
+
+    /// Without this, a user could end the controller with two numbers.
+    #[test]
+    fn counts_that_no_cluster_has_do_not_overflow() {
+        let huge = Constraint::parse("[a*2&b*4294967295]").expect("legal");
+        assert_eq!(huge.counted_nodes(), u32::MAX);
+    }
+
+    /// Without this, a user could end the controller with parentheses.
+    #[test]
+    fn deep_and_long_constraints_are_refused() {
+        let deep = |levels: usize| format!("{}a{}", "(".repeat(levels), ")".repeat(levels));
+        assert!(Constraint::parse(&deep(64)).is_ok());
+        let error = Constraint::parse(&deep(65)).expect_err("too deep");
+        assert_eq!(error.why, "too many parentheses within parentheses");
+        assert_eq!(
+            Constraint::parse(&deep(100_000)).expect_err("long").why,
+            "it is too long"
+        );
+        assert!(Constraint::parse(&"a&".repeat(100_000)).is_err());
     }
 
     /// Left to right without precedence, as the manual words it.

@@ -90,7 +90,7 @@ pub(super) fn lose_job(transaction: &mut Transaction<'_>, id: JobId, node: &str,
 }
 
 /// Records the end of a job's steps on a node that cannot report it.
-pub(super) fn end_steps_on(transaction: &mut Transaction<'_>, job: &Job, node: &str) {
+pub(in crate::command) fn end_steps_on(transaction: &mut Transaction<'_>, job: &Job, node: &str) {
     for (id, step) in &job.steps {
         let Some(at) = step
             .layout
