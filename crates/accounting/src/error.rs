@@ -108,6 +108,12 @@ pub enum AccountingError {
         /// Position the writer counted on.
         expected: u64,
     },
+    /// What was asked for cannot be; the text is the line that sacctmgr prints.
+    #[error("{text}")]
+    Refused {
+        /// Line.
+        text: String,
+    },
     /// It exists already.
     #[error("{what} exists already")]
     Exists {

@@ -67,6 +67,14 @@ pub struct JobQuery {
     pub node_count: Option<CountRange>,
     /// Minutes of the time limit.
     pub time_limit_minutes: Option<CountRange>,
+    /// Association ids.
+    pub associations: Vec<u32>,
+    /// Last reasons of waiting.
+    pub reasons: Vec<String>,
+    /// Constraints: all features of one entry must be in what the job asked for.
+    pub constraints: Vec<String>,
+    /// Bits of the record's flags, any of which must be set; 0 = all jobs.
+    pub flags: u32,
     /// Every run of a job, not only the newest (`--duplicates`).
     pub duplicates: bool,
     /// No steps (`--allocations`).
@@ -95,6 +103,10 @@ impl JobQuery {
             cpus: None,
             node_count: None,
             time_limit_minutes: None,
+            associations: Vec::new(),
+            reasons: Vec::new(),
+            constraints: Vec::new(),
+            flags: 0,
             duplicates: false,
             allocations_only: false,
         }
@@ -137,7 +149,14 @@ impl JobQuery {
         condition.texts("wckey", &self.wckeys);
         condition.texts("job_name", &self.names);
         condition.texts("reservation", &self.reservations);
+        condition.texts("reason", &self.reasons);
         condition.numbers("gid", &self.gids);
+        condition.numbers("association_id", &self.associations);
+        if self.flags != 0 {
+            condition
+                .terms
+                .push(format!("(flags & {}) <> 0", self.flags));
+        }
         condition.range("alloc_cpus", self.cpus);
         condition.range("alloc_nodes", self.node_count);
         condition.range("time_limit_minutes", self.time_limit_minutes);
@@ -194,6 +213,11 @@ impl JobQuery {
             && (nodes.is_empty()
                 || parse_hostlist(&job.node_list)
                     .is_ok_and(|names| names.iter().any(|name| nodes.contains(name))))
+            && (self.constraints.is_empty()
+                || self
+                    .constraints
+                    .iter()
+                    .any(|wanted| asks_for(&job.constraints, wanted)))
     }
 
     /// Whether a step of a job is to be shown: selectors with a step show only that step.
@@ -206,6 +230,20 @@ impl JobQuery {
         selecting.peek().is_none()
             || selecting.any(|selector| selector.step.is_none_or(|wanted| wanted == step))
     }
+}
+
+/// Whether a constraint (`a&b`) names all features that are wanted (`a&b`, in any order).
+fn asks_for(constraint: &str, wanted: &str) -> bool {
+    let features = |text: &str| -> HashSet<String> {
+        text.split(|letter: char| "&|,()[]*".contains(letter))
+            .map(str::trim)
+            .filter(|word| !word.is_empty() && word.parse::<u32>().is_err())
+            .map(str::to_owned)
+            .collect()
+    };
+    let has = features(constraint);
+    let wanted = features(wanted);
+    !wanted.is_empty() && wanted.is_subset(&has)
 }
 
 /// Whether a selector means a job: by its own number, its array's, or its heterogeneous job's.

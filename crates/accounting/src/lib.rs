@@ -24,6 +24,8 @@ mod tables;
 mod window;
 
 pub use entities::associations::AddedUser;
+pub use entities::edits::{ASSOCIATION_FIELDS, Assignment, Operator, QOS_FLAGS, edit_association};
+pub use entities::selection::{Changed, OpenJob, Selection};
 pub use entities::tree::effective_qos;
 pub use entities::{Change, NewUser};
 pub use error::{AccountingError, Result};

@@ -246,7 +246,33 @@ async fn write_jobs(
             kind: Kind::Text,
         },
     ];
-    unit.upsert(DOING, &JobRecord::TABLE, &lead, &rows).await
+    unit.upsert(DOING, &JobRecord::TABLE, &lead, &rows).await?;
+    let without: Vec<JobId> = jobs
+        .iter()
+        .filter(|(_, job)| job.record.association_id.is_none() && !job.record.account.is_empty())
+        .map(|((id, _, _), _)| *id)
+        .collect();
+    charge(unit, cluster_id, &without).await
+}
+
+/// How many jobs are looked at in one statement; far below the databases' limit of parameters.
+const CHARGE_CHUNK: usize = 1000;
+
+/// Notes which association is charged: the user's row for the partition, else the one for all, else the account's own.
+async fn charge(unit: &mut Unit, cluster_id: i64, jobs: &[JobId]) -> Result<()> {
+    for chunk in jobs.chunks(CHARGE_CHUNK) {
+        let mut args = vec![Cell::from(cluster_id)];
+        let list = crate::jobs::in_list(&mut args, chunk.iter().map(|id| Cell::from(id.0)));
+        let sql = format!(
+            "UPDATE jobs SET association_id = (SELECT id FROM associations WHERE associations.cluster_id = jobs.cluster_id \
+             AND associations.account = jobs.account AND associations.user_name IN ('', jobs.user_name) \
+             AND associations.partition_name IN ('', jobs.partition_name) AND associations.deleted = 0 \
+             ORDER BY associations.user_name DESC, associations.partition_name DESC LIMIT 1) \
+             WHERE cluster_id = $1 AND job_id IN ({list}) AND association_id IS NULL"
+        );
+        unit.execute(DOING, &sql, &args).await?;
+    }
+    Ok(())
 }
 
 /// Notes a text under its hash and gives the hash.

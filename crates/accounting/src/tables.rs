@@ -18,7 +18,7 @@ type Time = UnixSeconds;
 type Names = Vec<String>;
 
 record! {
-    JobRecord, table "jobs", key ["cluster_id", "job_id", "submit", "attempt"], keep ["script_hash", "environment_hash"],
+    JobRecord, table "jobs", key ["cluster_id", "job_id", "submit", "attempt"], keep ["script_hash", "environment_hash", "association_id"],
     columns {
         job_id => "job_id": JobId,
         submit => "submit": Time,

@@ -2,9 +2,12 @@
 
 mod support;
 
-use sluice_accounting::{AccountingError, AccountingStore, Batch, NewUser};
+use sluice_accounting::{
+    AccountingError, AccountingStore, Assignment, Batch, NewUser, Operator, Selection,
+};
 use sluice_model::accounting::{
     AccountRecord, AccountingUpdate, AdminLevel, AssociationRecord, JobRecord, QosRecord,
+    ResourceRecord,
 };
 use sluice_model::ids::JobId;
 use sluice_model::time::UnixSeconds;
@@ -23,6 +26,12 @@ on_both! {
     removal_is_refused_while_jobs_are_open;
     /// All limits and factors are stored.
     settings_come_back;
+    /// `sacctmgr modify`.
+    rows_are_changed_by_selection;
+    /// Coordinators, workload keys, resources.
+    smaller_entities;
+    /// `sacctmgr modify job`, runaway jobs.
+    job_records_are_changed;
 }
 
 fn account(name: &str) -> AccountRecord {
@@ -122,32 +131,20 @@ async fn a_registered_cluster_has_root_and_normal(backend: Backend) {
             .iter()
             .map(|t| (t.action.as_str(), t.time.0))
             .collect::<Vec<_>>(),
-        [("Add Clusters", 100)]
+        [("Add Clusters", 100), ("Add Associations", 100)]
     );
 }
 
 async fn the_tree_is_that_of_the_golden_output(backend: Backend) {
     let store = backend.store().await;
     science(&store).await;
+    let high = [Assignment::set("priority", "1000")];
     store
-        .add_qos(
-            &change(102),
-            &QosRecord {
-                name: "high".to_owned(),
-                priority: 1000,
-                ..QosRecord::default()
-            },
-        )
+        .add_qos(&change(102), &["high".to_owned()], &high, true)
         .await
         .unwrap();
     store
-        .add_qos(
-            &change(102),
-            &QosRecord {
-                name: "limited".to_owned(),
-                ..QosRecord::default()
-            },
-        )
+        .add_qos(&change(102), &["limited".to_owned()], &[], true)
         .await
         .unwrap();
     let alice = store
@@ -199,7 +196,12 @@ async fn the_tree_is_that_of_the_golden_output(backend: Backend) {
         [(1, "normal"), (2, "high"), (3, "limited")]
     );
     store
-        .set_coordinator(&change(106), "bio", "alice", true)
+        .add_coordinators(
+            &change(106),
+            &["bio".to_owned()],
+            &["alice".to_owned()],
+            true,
+        )
         .await
         .unwrap();
     let users = store.users().await.unwrap();
@@ -291,16 +293,10 @@ async fn wrong_additions_are_refused(backend: Backend) {
         .unwrap_err();
     assert!(matches!(twice, AccountingError::Exists { .. }), "{twice}");
     let qos = store
-        .add_qos(
-            &change(113),
-            &QosRecord {
-                name: "normal".to_owned(),
-                ..QosRecord::default()
-            },
-        )
+        .add_qos(&change(113), &["normal".to_owned()], &[], true)
         .await
-        .unwrap_err();
-    assert!(matches!(qos, AccountingError::Exists { .. }), "{qos}");
+        .unwrap();
+    assert!(qos.is_empty(), "{qos:?}");
 }
 
 async fn default_accounts_stay_single(backend: Backend) {
@@ -328,37 +324,64 @@ async fn default_accounts_stay_single(backend: Backend) {
         default().await,
         [(CLUSTER.to_owned(), "physics".to_owned())]
     );
+    let alice = Selection::names(&["alice"]);
+    let in_account = |account: &str| Selection {
+        accounts: vec![account.to_owned()],
+        ..alice.clone()
+    };
+    let to_bio = [Assignment::set("default_account", "bio")];
+    let told = store
+        .modify_users(&change(122), &alice, &to_bio, false)
+        .await
+        .unwrap();
+    assert_eq!(told.names, ["alice"]);
+    assert_eq!(default().await[0].1, "physics", "only told, not done");
     store
-        .set_default_account(&change(122), "alice", "bio", &[])
+        .modify_users(&change(122), &alice, &to_bio, true)
         .await
         .unwrap();
     assert_eq!(default().await, [(CLUSTER.to_owned(), "bio".to_owned())]);
+    let to_science = [Assignment::set("default_account", "science")];
     let wrong = store
-        .set_default_account(&change(123), "alice", "science", &[])
+        .modify_users(&change(123), &alice, &to_science, true)
         .await
         .unwrap_err();
-    assert!(matches!(wrong, AccountingError::NotFound { .. }), "{wrong}");
+    assert_eq!(
+        wrong.to_string(),
+        format!(
+            " Can't modify because these users aren't associated with new default account 'science'...\n  U = alice C = {CLUSTER}"
+        )
+    );
     assert_eq!(
         default().await,
         [(CLUSTER.to_owned(), "bio".to_owned())],
         "a refused change leaves the default"
     );
     let last = store
-        .delete_user(&change(124), "alice", &["bio".to_owned()], &[])
+        .delete_users(&change(124), &in_account("bio"), true)
         .await
         .unwrap_err();
     assert!(
-        matches!(last, AccountingError::InUse { .. }),
+        last.to_string().contains("default account"),
         "the default goes last: {last}"
     );
-    store
-        .delete_user(&change(125), "alice", &["physics".to_owned()], &[])
+    let gone = store
+        .delete_users(&change(125), &in_account("physics"), true)
         .await
         .unwrap();
-    store
-        .delete_user(&change(126), "alice", &[], &[])
+    assert_eq!((gone.associations.len(), gone.orphans.len()), (1, 0));
+    let gone = store
+        .delete_users(&change(126), &alice, true)
         .await
         .unwrap();
+    assert_eq!(gone.names, ["alice"]);
+    assert!(
+        store
+            .delete_users(&change(126), &alice, true)
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert!(
         !store
             .users()
@@ -404,38 +427,57 @@ async fn removal_is_refused_while_jobs_are_open(backend: Backend) {
             .unwrap();
     };
     send(0, &job).await;
-    for error in [
+    let (bio, science_all) = (Selection::names(&["bio"]), Selection::names(&["science"]));
+    for told in [
         store
-            .delete_account(&change(141), "bio", &[])
+            .delete_accounts(&change(141), &bio, true)
             .await
-            .unwrap_err(),
+            .unwrap(),
         store
-            .delete_account(&change(141), "science", &[])
+            .delete_accounts(&change(141), &science_all, true)
             .await
-            .unwrap_err(),
+            .unwrap(),
         store
-            .delete_user(&change(141), "bob", &[], &[])
+            .delete_users(&change(141), &Selection::names(&["bob"]), true)
             .await
-            .unwrap_err(),
+            .unwrap(),
+        store
+            .delete_clusters(&change(141), &Selection::names(&[CLUSTER]), true)
+            .await
+            .unwrap(),
     ] {
-        assert!(
-            matches!(&error, AccountingError::InUse { by, .. } if by.contains("11")),
-            "{error}"
-        );
+        let jobs: Vec<u32> = told.open_jobs.iter().map(|job| job.job_id).collect();
+        assert_eq!(jobs, [11], "{told:?}");
+        assert!(told.names.is_empty() && told.associations.is_empty());
     }
+    assert_eq!(tree(&store).await.len(), 6, "nothing has gone");
     job.end = Some(UnixSeconds(150));
     send(1, &job).await;
     store
-        .delete_account(&change(151), "science", &[])
+        .delete_accounts(&change(151), &science_all, true)
         .await
         .unwrap();
     assert_eq!(tree(&store).await, ["root|||1", "root|root||1"]);
     assert_eq!(store.accounts().await.unwrap().len(), 1);
     let root = store
-        .delete_account(&change(152), "root", &[])
+        .delete_accounts(&change(152), &Selection::names(&["root"]), true)
         .await
         .unwrap_err();
-    assert!(matches!(root, AccountingError::InUse { .. }), "{root}");
+    assert!(
+        root.to_string()
+            .starts_with(" You are not allowed to remove the root account."),
+        "{root}"
+    );
+    let kept = store.all_associations().await.unwrap();
+    assert!(
+        kept.iter()
+            .any(|row| row.account == "bio" && row.user == "bob" && row.deleted),
+        "a charged row is kept"
+    );
+    assert!(
+        !kept.iter().any(|row| row.account == "physics"),
+        "a young row that nobody used goes for good"
+    );
     let last = store.transactions(None).await.unwrap().pop().unwrap();
     assert_eq!(
         (
@@ -443,7 +485,7 @@ async fn removal_is_refused_while_jobs_are_open(backend: Backend) {
             last.actor.as_str(),
             last.condition.as_str()
         ),
-        ("Remove Accounts", "root", "science")
+        ("Remove Accounts", "root", "(name='science')")
     );
 }
 
@@ -498,7 +540,26 @@ async fn settings_come_back(backend: Backend) {
         Err(AccountingError::NotFound { .. })
     ));
 
+    let settings: Vec<Assignment> = [
+        ("description", "d"),
+        ("flags", "denyonlimit"),
+        ("priority", "1"),
+        ("grace_time_secs", "2"),
+        ("preempt", "normal"),
+        ("preempt_mode", "REQUEUE"),
+        ("preempt_exempt_time_secs", "3"),
+        ("usage_factor", "0.25"),
+        ("usage_threshold", "0.5"),
+        ("limit_factor", "2"),
+        ("max_jobs_per_user", "2"),
+        ("max_submit_jobs_per_user", "4"),
+        ("max_tres_per_user", "cpu=16"),
+    ]
+    .iter()
+    .map(|(field, value)| Assignment::set(field, value))
+    .collect();
     let mut qos = QosRecord {
+        id: 2,
         name: "limited".to_owned(),
         description: "d".to_owned(),
         flags: "DenyOnLimit".to_owned(),
@@ -515,14 +576,355 @@ async fn settings_come_back(backend: Backend) {
         max_tres_per_user: "cpu=16".to_owned(),
         ..QosRecord::default()
     };
-    store.add_qos(&change(162), &qos).await.unwrap();
-    qos.id = 2;
+    let limited = Selection::names(&["limited"]);
+    store
+        .add_qos(&change(162), &["limited".to_owned()], &settings, true)
+        .await
+        .unwrap();
     assert_eq!(store.qos().await.unwrap()[1], qos);
     qos.usage_factor = 1.0;
     qos.limit_factor = None;
-    store.modify_qos(&change(163), &qos).await.unwrap();
+    let back = [
+        Assignment::set("usage_factor", "-1"),
+        Assignment::set("limit_factor", "-1"),
+    ];
+    store
+        .modify_qos(&change(163), &limited, &back, true)
+        .await
+        .unwrap();
     assert_eq!(store.qos().await.unwrap()[1], qos);
-    store.delete_qos(&change(164), "limited").await.unwrap();
-    assert!(store.delete_qos(&change(164), "normal").await.is_err());
+    let circle = [Assignment::set("preempt", "limited")];
+    let refused = store
+        .modify_qos(&change(163), &Selection::names(&["normal"]), &circle, true)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        " Error with request: QOS Preemption loop detected"
+    );
+    store
+        .delete_qos(&change(164), &limited, true)
+        .await
+        .unwrap();
+    assert!(
+        store
+            .delete_qos(&change(164), &Selection::names(&["normal"]), true)
+            .await
+            .is_err()
+    );
     assert_eq!(store.qos().await.unwrap().len(), 1);
+    assert_eq!(store.all_qos().await.unwrap().len(), 2);
+}
+
+/// What the real sacctmgr shows after the same commands.
+async fn rows_are_changed_by_selection(backend: Backend) {
+    let store = backend.store().await;
+    science(&store).await;
+    store
+        .add_qos(&change(170), &["high".to_owned()], &[], true)
+        .await
+        .unwrap();
+    for account in ["bio", "science"] {
+        store
+            .add_user(&change(171), &new_user("bob", &[account]))
+            .await
+            .unwrap();
+    }
+    store
+        .add_user(&change(171), &new_user("alice", &["bio"]))
+        .await
+        .unwrap();
+    let shown = async || {
+        let rows = store.associations(Some(CLUSTER)).await.unwrap();
+        let rows = rows
+            .into_iter()
+            .filter(|row| !row.user.is_empty() && row.user != "root");
+        rows.map(|row| {
+            format!(
+                "{}/{} {:?} {} {}",
+                row.account,
+                row.user,
+                row.limits.max_jobs,
+                row.limits.max_tres_per_job,
+                row.qos_delta.join(",")
+            )
+        })
+        .collect::<Vec<_>>()
+    };
+    let bob = Selection::names(&["bob"]);
+    let set = [
+        Assignment::set("max_jobs", "3"),
+        Assignment::set("max_tres_per_job", "cpu=5,mem=20480"),
+    ];
+    let done = store
+        .modify_users(&change(172), &bob, &set, true)
+        .await
+        .unwrap();
+    assert_eq!(done.associations.len(), 2);
+    let in_bio = Selection {
+        accounts: vec!["bio".to_owned()],
+        ..Selection::default()
+    };
+    let set = [
+        Assignment::set("max_tres_per_job", "cpu=-1"),
+        Assignment {
+            operator: Operator::Add,
+            ..Assignment::set("qos", "high")
+        },
+    ];
+    store
+        .modify_users(&change(173), &in_bio, &set, true)
+        .await
+        .unwrap();
+    assert_eq!(
+        shown().await,
+        [
+            "science/bob Some(3) cpu=5,mem=20480 ",
+            "bio/alice None  +high",
+            "bio/bob Some(3) mem=20480 +high"
+        ]
+    );
+    let nobody = Selection::names(&["nosuch"]);
+    assert!(
+        store
+            .modify_users(&change(174), &nobody, &set, true)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let wrong = [Assignment::set("default_qos", "high")];
+    let refused = store
+        .modify_users(
+            &change(175),
+            &Selection {
+                accounts: vec!["science".to_owned()],
+                ..bob.clone()
+            },
+            &wrong,
+            true,
+        )
+        .await;
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("  DefQOS = high       C = "),
+        "not in its list"
+    );
+    // An account moves with all below it, never below itself.
+    let to_bio = [Assignment::set("parent_account", "bio")];
+    let science_all = Selection::names(&["science"]);
+    assert!(
+        store
+            .modify_accounts(&change(176), &science_all, &to_bio, true)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let to_root = [
+        Assignment::set("parent_account", "root"),
+        Assignment::set("description", "d"),
+    ];
+    let done = store
+        .modify_accounts(&change(177), &Selection::names(&["bio"]), &to_root, true)
+        .await
+        .unwrap();
+    assert_eq!(
+        (
+            done.names.as_slice(),
+            done.associations[0].parent_account.as_str()
+        ),
+        (&["bio".to_owned()][..], "science")
+    );
+    let bio = store
+        .associations(None)
+        .await
+        .unwrap()
+        .into_iter()
+        .find(|row| row.account == "bio" && row.user.is_empty());
+    assert_eq!(bio.unwrap().parent_account, "root");
+    // Rights, and a new name that goes with the rows.
+    let set = [
+        Assignment::set("admin_level", "operator"),
+        Assignment::set("new_name", "rob"),
+    ];
+    store
+        .modify_users(&change(178), &bob, &set, true)
+        .await
+        .unwrap();
+    let rob = store
+        .users()
+        .await
+        .unwrap()
+        .into_iter()
+        .find(|user| user.name == "rob")
+        .unwrap();
+    assert_eq!(rob.admin_level, AdminLevel::Operator);
+    assert!(
+        shown()
+            .await
+            .iter()
+            .any(|row| row.starts_with("science/rob"))
+    );
+    let actions: Vec<String> = store
+        .transactions(None)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|t| t.action)
+        .collect();
+    assert_eq!(
+        actions[actions.len() - 2..],
+        ["Modify Users", "Modify Users"]
+    );
+}
+
+/// Coordinators, workload keys and resources.
+async fn smaller_entities(backend: Backend) {
+    let store = backend.store().await;
+    science(&store).await;
+    store
+        .add_user(&change(180), &new_user("alice", &["bio"]))
+        .await
+        .unwrap();
+    let (bio, alice) = (["bio".to_owned()], ["alice".to_owned()]);
+    let missing = store
+        .add_coordinators(&change(181), &["nosuch".to_owned()], &alice, true)
+        .await
+        .unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        " You specified a non-existent account 'nosuch'."
+    );
+    store
+        .add_coordinators(&change(181), &bio, &alice, true)
+        .await
+        .unwrap();
+    let gone = store
+        .remove_coordinators(&change(182), &[], &alice, true)
+        .await
+        .unwrap();
+    assert_eq!(gone.coordinators, [("alice".to_owned(), "bio".to_owned())]);
+    assert!(
+        store
+            .remove_coordinators(&change(182), &bio, &alice, true)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+
+    let keys = ["k1".to_owned(), "k2".to_owned()];
+    assert_eq!(
+        store
+            .add_wckeys(&change(183), "alice", &keys, &[], Some("k2"), true)
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
+    assert!(
+        store
+            .add_wckeys(&change(183), "alice", &keys, &[], None, true)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let shown: Vec<(String, bool)> = store
+        .wckeys(false)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|key| (key.name, key.is_default))
+        .collect();
+    assert_eq!(shown, [("k1".to_owned(), false), ("k2".to_owned(), true)]);
+
+    let matlab = ResourceRecord {
+        name: "matlab".to_owned(),
+        server: "flex".to_owned(),
+        kind: "License".to_owned(),
+        count: 50,
+        clusters: vec![(CLUSTER.to_owned(), 60)],
+        ..ResourceRecord::default()
+    };
+    let done = store
+        .add_resource(&change(184), &matlab, true)
+        .await
+        .unwrap();
+    assert_eq!(
+        done.names,
+        [
+            "matlab@flex".to_owned(),
+            format!("Cluster - {CLUSTER}\t60%")
+        ]
+    );
+    assert!(
+        store
+            .add_resource(&change(184), &matlab, true)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    let too_much = [Assignment::set("allowed", "101")];
+    assert!(
+        store
+            .modify_resources(
+                &change(185),
+                &Selection::names(&["matlab"]),
+                &too_much,
+                true
+            )
+            .await
+            .is_err()
+    );
+    assert_eq!(
+        store.resources(false).await.unwrap()[0].clusters,
+        [(CLUSTER.to_owned(), 60)]
+    );
+    store
+        .delete_resources(&change(186), &Selection::names(&["matlab"]), true)
+        .await
+        .unwrap();
+    assert!(store.resources(false).await.unwrap().is_empty());
+}
+
+/// sacctmgr(1): a job's texts, and the end of a job that nobody knows any more.
+async fn job_records_are_changed(backend: Backend) {
+    let store = backend.store().await;
+    science(&store).await;
+    let mut job = JobRecord::new(JobId(7), 0, UnixSeconds(190));
+    job.uid = 1002;
+    job.start = Some(UnixSeconds(195));
+    job.state = 1;
+    let updates = [(1, AccountingUpdate::Job(job))];
+    let batch = Batch {
+        journal_id: "j",
+        from: 0,
+        through: 1,
+        updates: &updates,
+    };
+    store.write_batch(CLUSTER, batch).await.unwrap();
+    assert_eq!(store.job_owner(CLUSTER, 7).await.unwrap(), Some(1002));
+    let set = [
+        Assignment::set("comment", "x"),
+        Assignment::set("derived_exit_status", "768"),
+    ];
+    let done = store
+        .modify_jobs(&change(196), &Selection::names(&["7", "8"]), &set, true)
+        .await
+        .unwrap();
+    assert_eq!(done.names, ["7"]);
+    let lost = store.unended_jobs(CLUSTER).await.unwrap();
+    assert_eq!(
+        (
+            lost.len(),
+            lost[0].comment.as_str(),
+            lost[0].derived_exit_status
+        ),
+        (1, "x", 768)
+    );
+    store
+        .end_lost_jobs(&change(197), CLUSTER, &lost, false)
+        .await
+        .unwrap();
+    assert!(store.unended_jobs(CLUSTER).await.unwrap().is_empty());
 }

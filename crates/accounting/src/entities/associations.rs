@@ -29,12 +29,28 @@ impl AccountingStore {
     /// When the database cannot be read.
     pub async fn associations(&self, cluster: Option<&str>) -> Result<Vec<AssociationRecord>> {
         let names: Vec<String> = cluster.map(str::to_owned).into_iter().collect();
+        self.read_associations(&names, "WHERE cluster_id = $1 AND deleted = 0")
+            .await
+    }
+
+    /// As [`Self::associations`] of all clusters, with rows that were removed.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn all_associations(&self) -> Result<Vec<AssociationRecord>> {
+        self.read_associations(&[], "WHERE cluster_id = $1").await
+    }
+
+    async fn read_associations(
+        &self,
+        names: &[String],
+        tail: &str,
+    ) -> Result<Vec<AssociationRecord>> {
         let mut unit = self.read().await?;
         let mut found = Vec::new();
-        for (cluster_id, cluster) in clusters::select(&mut unit, &names).await? {
-            found.extend(tree::ordered(
-                of_cluster(&mut unit, cluster_id, &cluster).await?,
-            ));
+        for (cluster_id, cluster) in clusters::select(&mut unit, names).await? {
+            let read = rows(&mut unit, &cluster, tail, &[cluster_id.into()]).await?;
+            found.extend(tree::ordered(read));
         }
         unit.commit("reading associations").await?;
         Ok(found)
@@ -73,7 +89,13 @@ impl AccountingStore {
             ..association.clone()
         };
         put(&mut unit, cluster_id, &merged).await?;
-        let what = describe(association);
+        let ids = crate::entities::modify::ids(&mut unit).await?;
+        let what = crate::entities::note_texts::row_ids(&[AssociationRecord {
+            id: stored.id,
+            ..merged.clone()
+        }]);
+        let fields = crate::entities::edits::ASSOCIATION_FIELDS;
+        let info = crate::entities::note_texts::changed_association(&merged, fields, &ids);
         note(
             &mut unit,
             change,
@@ -81,7 +103,7 @@ impl AccountingStore {
                 action: "Modify Associations",
                 cluster: &association.cluster,
                 condition: &what,
-                info: "",
+                info: &info,
             },
         )
         .await?;
@@ -210,4 +232,41 @@ pub(crate) async fn put(
         &[row],
     )
     .await
+}
+
+/// Writes a new row and notes it; gives it with its id.
+pub(crate) async fn add(
+    unit: &mut Unit,
+    change: &Change,
+    cluster_id: i64,
+    association: AssociationRecord,
+) -> Result<AssociationRecord> {
+    put(unit, cluster_id, &association).await?;
+    let AssociationRecord {
+        account,
+        user,
+        partition,
+        ..
+    } = &association;
+    let stored = find(unit, cluster_id, account, user, partition).await?;
+    let id = stored.map_or(0, |row| row.id);
+    let association = AssociationRecord { id, ..association };
+    let args: [Cell; 2] = [id.into(), change.now.into()];
+    unit.execute(
+        "writing the association",
+        "UPDATE associations SET created = $2 WHERE id = $1",
+        &args,
+    )
+    .await?;
+    let ids = crate::entities::modify::ids(unit).await?;
+    let info = crate::entities::note_texts::new_association(&association, change.now, &ids);
+    let condition = format!("id_assoc={id}");
+    let entry = Entry {
+        action: "Add Associations",
+        cluster: &association.cluster,
+        condition: &condition,
+        info: &info,
+    };
+    note(unit, change, entry).await?;
+    Ok(association)
 }

@@ -34,47 +34,23 @@ impl AccountingStore {
     /// # Errors
     /// When the database cannot be read.
     pub async fn clusters(&self) -> Result<Vec<ClusterRecord>> {
-        let doing = "reading clusters";
-        let mut unit = self.read().await?;
-        let clusters = unit
-            .records(doing, "WHERE deleted = 0 ORDER BY name", &[])
-            .await?;
-        unit.commit(doing).await?;
-        Ok(clusters)
+        self.read_clusters("WHERE deleted = 0 ORDER BY name").await
     }
 
-    /// Marks a cluster and its associations as removed. Its records stay.
+    /// As [`Self::clusters`], with those that were removed.
     ///
     /// # Errors
-    /// [`AccountingError::NotFound`]; or when the database cannot be written.
-    pub async fn delete_cluster(&self, change: &Change, name: &str) -> Result<()> {
-        let doing = "removing the cluster";
-        let mut unit = self.write().await?;
-        let id = id_of(&mut unit, name).await?;
-        unit.execute(
-            doing,
-            "UPDATE clusters SET deleted = 1 WHERE id = $1",
-            &[id.into()],
-        )
-        .await?;
-        unit.execute(
-            doing,
-            "UPDATE associations SET deleted = 1 WHERE cluster_id = $1",
-            &[id.into()],
-        )
-        .await?;
-        note(
-            &mut unit,
-            change,
-            Entry {
-                action: "Remove Clusters",
-                cluster: name,
-                condition: name,
-                info: "",
-            },
-        )
-        .await?;
-        unit.commit(doing).await
+    /// When the database cannot be read.
+    pub async fn all_clusters(&self) -> Result<Vec<ClusterRecord>> {
+        self.read_clusters("ORDER BY name").await
+    }
+
+    async fn read_clusters(&self, tail: &str) -> Result<Vec<ClusterRecord>> {
+        let doing = "reading clusters";
+        let mut unit = self.read().await?;
+        let clusters = unit.records(doing, tail, &[]).await?;
+        unit.commit(doing).await?;
+        Ok(clusters)
     }
 
     /// All TRES that any cluster has, by id.
@@ -151,14 +127,12 @@ pub(crate) async fn ensure(
     root.qos = Some(vec!["normal".to_owned()]);
     let mut user = AssociationRecord::new(name, "root", "root");
     user.is_default = true;
-    for association in [root, user] {
-        associations::put(unit, id, &association).await?;
-    }
     let actor = if actor.is_empty() { "slurm" } else { actor };
     let change = Change {
         actor: actor.to_owned(),
         now,
     };
+    let info = format!("mod_time={}, shares=1, qos=',1,'", now.0);
     note(
         unit,
         &change,
@@ -166,10 +140,12 @@ pub(crate) async fn ensure(
             action: "Add Clusters",
             cluster: name,
             condition: name,
-            info: "",
+            info: &info,
         },
     )
     .await?;
+    associations::put(unit, id, &root).await?;
+    associations::add(unit, &change, id, user).await?;
     Ok(id)
 }
 
@@ -180,7 +156,35 @@ pub(crate) async fn describe(
     name: &str,
     registration: &ClusterRegistration,
 ) -> Result<()> {
-    register_tres(unit, &registration.tres).await?;
+    let stored = "SELECT COUNT(*) FROM clusters WHERE id = $1 AND control_host = $2 AND control_port = $3 AND rpc_version = $4";
+    let args = [
+        id.into(),
+        registration.control_host.as_str().into(),
+        registration.control_port.into(),
+        registration.rpc_version.into(),
+    ];
+    let change = Change {
+        actor: "slurm".to_owned(),
+        now: registration.time,
+    };
+    if unit.number(DOING, stored, &args).await? == Some(0) {
+        let info = format!(
+            "control_host='{}', control_port={}, last_port={}, rpc_version={}",
+            registration.control_host,
+            registration.control_port,
+            registration.control_port,
+            registration.rpc_version
+        );
+        let condition = format!("name='{name}'");
+        let entry = Entry {
+            action: "Modify Clusters",
+            cluster: name,
+            condition: &condition,
+            info: &info,
+        };
+        note(unit, &change, entry).await?;
+    }
+    register_tres(unit, &change, &registration.tres).await?;
     let same = "SELECT COUNT(*) FROM node_events WHERE cluster_id = $1 AND node = '' AND time_end IS NULL AND tres = $2";
     let unchanged = unit
         .number(DOING, same, &[id.into(), registration.tres.as_str().into()])
@@ -269,7 +273,7 @@ async fn close_events_of_removed_nodes(
 }
 
 /// Gives an id to each TRES of a list (`cpu=4,gres/gpu=2`) that has none.
-async fn register_tres(unit: &mut Unit, list: &str) -> Result<()> {
+async fn register_tres(unit: &mut Unit, change: &Change, list: &str) -> Result<()> {
     for item in list.split(',') {
         let full = item.split('=').next().unwrap_or("");
         let (kind, name) = full.split_once('/').unwrap_or((full, ""));
@@ -293,6 +297,18 @@ async fn register_tres(unit: &mut Unit, list: &str) -> Result<()> {
             DOING,
             "INSERT INTO tres (id, kind, name) VALUES ($1, $2, $3)",
             &[id.into(), kind.into(), name.into()],
+        )
+        .await?;
+        let (condition, info) = (format!("id={id}"), format!("type='{kind}', name='{name}'"));
+        note(
+            unit,
+            change,
+            Entry {
+                action: "Add TRES",
+                cluster: "",
+                condition: &condition,
+                info: &info,
+            },
         )
         .await?;
     }

@@ -7,10 +7,18 @@
 pub mod accounts;
 pub mod associations;
 pub mod clusters;
+pub mod edits;
+pub mod job_edits;
+pub mod modify;
+mod note_texts;
 pub mod qos;
+pub mod remove;
+pub mod resources;
+pub mod selection;
 pub mod transactions;
 pub mod tree;
 pub mod users;
+pub mod wckeys;
 
 use sluice_model::accounting::{AdminLevel, AssociationRecord};
 use sluice_model::time::UnixSeconds;

@@ -6,8 +6,15 @@ use sluice_model::accounting::QosRecord;
 
 use crate::cell::{Cell, Column, Field, Kind, Record};
 use crate::database::Unit;
+use crate::entities::edits::{Assignment, edit_qos};
+use crate::entities::modify::{finish, ids};
+use crate::entities::note_texts;
+use crate::entities::selection::{Changed, OpenJob, Selection, all_rows, passes};
 use crate::entities::transactions::{Entry, note};
 use crate::{AccountingError, AccountingStore, Change, Result};
+
+const READING: &str = "reading QOS";
+const ADDING: &str = "adding the QOS";
 
 impl AccountingStore {
     /// QOS that have not been removed, by id.
@@ -15,132 +22,291 @@ impl AccountingStore {
     /// # Errors
     /// When the database cannot be read.
     pub async fn qos(&self) -> Result<Vec<QosRecord>> {
-        let doing = "reading QOS";
         let mut unit = self.read().await?;
-        let table = QosRecord::TABLE;
-        let sql = format!(
-            "SELECT id, {} FROM qos WHERE deleted = 0 ORDER BY id",
-            table.column_list("")
-        );
-        let kinds: Vec<Kind> = std::iter::once(Kind::Int)
-            .chain(table.columns.iter().map(|column| column.kind))
-            .collect();
-        let mut found = Vec::new();
-        for mut row in unit.rows(doing, &sql, &[], &kinds).await? {
-            let id = <u32 as Field>::from_cell(row.remove(0)).map_err(|reason| {
-                AccountingError::Value {
-                    table: "qos",
-                    column: "id",
-                    reason,
-                }
-            })?;
-            found.push(QosRecord {
-                id,
-                ..QosRecord::from_cells(row)?
-            });
-        }
-        unit.commit(doing).await?;
+        let found = read(&mut unit, "WHERE deleted = 0").await?;
+        unit.commit(READING).await?;
         Ok(found)
     }
 
-    /// Adds a QOS.
+    /// As [`Self::qos`], with those that were removed.
     ///
     /// # Errors
-    /// [`AccountingError::Exists`]; or when the database cannot be written.
-    pub async fn add_qos(&self, change: &Change, qos: &QosRecord) -> Result<()> {
-        let doing = "adding the QOS";
-        let mut unit = self.write().await?;
-        if exists(&mut unit, &qos.name).await? {
-            return Err(AccountingError::Exists {
-                what: format!("QOS {}", qos.name),
-            });
-        }
-        put(&mut unit, qos).await?;
-        note(
-            &mut unit,
-            change,
-            Entry {
-                action: "Add QOS",
-                cluster: "",
-                condition: &qos.name,
-                info: "",
-            },
-        )
-        .await?;
-        unit.commit(doing).await
+    /// When the database cannot be read.
+    pub async fn all_qos(&self) -> Result<Vec<QosRecord>> {
+        let mut unit = self.read().await?;
+        let found = read(&mut unit, "").await?;
+        unit.commit(READING).await?;
+        Ok(found)
     }
 
-    /// Replaces all settings of a QOS, by its name.
+    /// Adds QOS with the same settings; gives the names that are new.
     ///
     /// # Errors
-    /// [`AccountingError::NotFound`]; or when the database cannot be written.
-    pub async fn modify_qos(&self, change: &Change, qos: &QosRecord) -> Result<()> {
-        let doing = "changing the QOS";
+    /// [`AccountingError::Refused`] for a setting that cannot be; or when the database cannot be written.
+    pub async fn add_qos(
+        &self,
+        change: &Change,
+        names: &[String],
+        assignments: &[Assignment],
+        commit: bool,
+    ) -> Result<Changed> {
         let mut unit = self.write().await?;
-        if !exists(&mut unit, &qos.name).await? {
-            return Err(AccountingError::NotFound {
-                what: format!("QOS {}", qos.name),
-            });
-        }
-        put(&mut unit, qos).await?;
-        note(
-            &mut unit,
-            change,
-            Entry {
-                action: "Modify QOS",
-                cluster: "",
-                condition: &qos.name,
-                info: "",
-            },
-        )
-        .await?;
-        unit.commit(doing).await
-    }
-
-    /// Removes a QOS.
-    ///
-    /// # Errors
-    /// [`AccountingError::NotFound`]; [`AccountingError::InUse`] for `normal` and while a job in it has not ended.
-    pub async fn delete_qos(&self, change: &Change, name: &str) -> Result<()> {
-        let doing = "removing the QOS";
-        let what = || format!("QOS {name}");
-        if name == "normal" {
-            return Err(AccountingError::InUse {
-                what: what(),
-                by: "every cluster".to_owned(),
-            });
-        }
-        let mut unit = self.write().await?;
-        let open = unit
-            .number(
-                doing,
-                "SELECT COUNT(*) FROM jobs WHERE qos = $1 AND time_end IS NULL",
-                &[name.into()],
+        let mut done = Changed::default();
+        for name in names {
+            if exists(&mut unit, name).await? {
+                continue;
+            }
+            let mut qos = QosRecord {
+                name: name.clone(),
+                description: name.clone(),
+                ..QosRecord::default()
+            };
+            edit(&mut qos, assignments)?;
+            put(&mut unit, &qos).await?;
+            let sql = "UPDATE qos SET created = $2 WHERE name = $1";
+            unit.execute(ADDING, sql, &[name.as_str().into(), change.now.into()])
+                .await?;
+            let ids = ids(&mut unit).await?;
+            let info = note_texts::new_qos(&qos, change.now, &ids);
+            note(
+                &mut unit,
+                change,
+                Entry {
+                    action: "Add QOS",
+                    cluster: "",
+                    condition: name,
+                    info: &info,
+                },
             )
             .await?;
-        if let Some(count @ 1..) = open {
-            return Err(AccountingError::InUse {
-                what: what(),
-                by: format!("{count} job(s) that have not ended"),
+            done.names.push(name.clone());
+        }
+        check_preemption(&mut unit).await?;
+        finish(unit, commit && !done.is_empty()).await?;
+        Ok(done)
+    }
+
+    /// Changes QOS.
+    ///
+    /// # Errors
+    /// [`AccountingError::Refused`] for a setting that cannot be; or when the database cannot be written.
+    pub async fn modify_qos(
+        &self,
+        change: &Change,
+        selection: &Selection,
+        assignments: &[Assignment],
+        commit: bool,
+    ) -> Result<Changed> {
+        let mut unit = self.write().await?;
+        let mut done = Changed::default();
+        for mut qos in read(&mut unit, "WHERE deleted = 0").await? {
+            if !fits(selection, &qos) {
+                continue;
+            }
+            edit(&mut qos, assignments)?;
+            put(&mut unit, &qos).await?;
+            done.names.push(qos.name);
+        }
+        check_preemption(&mut unit).await?;
+        if !done.names.is_empty() {
+            let info: Vec<String> = assignments
+                .iter()
+                .map(|a| format!("{}='{}'", a.field, a.value))
+                .collect();
+            let (condition, info) = (note_texts::names(&done.names), info.join(", "));
+            note(
+                &mut unit,
+                change,
+                Entry {
+                    action: "Modify QOS",
+                    cluster: "",
+                    condition: &condition,
+                    info: &info,
+                },
+            )
+            .await?;
+        }
+        finish(unit, commit && !done.is_empty()).await?;
+        Ok(done)
+    }
+
+    /// Removes QOS, also from the lists that name them.
+    ///
+    /// # Errors
+    /// [`AccountingError::Refused`] for `normal`; or when the database cannot be written.
+    pub async fn delete_qos(
+        &self,
+        change: &Change,
+        selection: &Selection,
+        commit: bool,
+    ) -> Result<Changed> {
+        let doing = "removing the QOS";
+        let mut unit = self.write().await?;
+        let mut done = Changed::default();
+        for qos in read(&mut unit, "WHERE deleted = 0").await? {
+            if fits(selection, &qos) {
+                done.names.push(qos.name);
+            }
+        }
+        done.names.sort_unstable();
+        if done.names.iter().any(|name| name == "normal") {
+            return Err(AccountingError::Refused {
+                text: " Error with request: every cluster needs the QOS normal".to_owned(),
             });
         }
-        let sql = "UPDATE qos SET deleted = 1 WHERE name = $1 AND deleted = 0";
-        if unit.execute(doing, sql, &[name.into()]).await? == 0 {
-            return Err(AccountingError::NotFound { what: what() });
+        for name in &done.names {
+            for job in open_jobs_of(&mut unit, name).await? {
+                done.open_jobs.push(job);
+            }
         }
-        note(
-            &mut unit,
-            change,
-            Entry {
-                action: "Remove QOS",
-                cluster: "",
-                condition: name,
-                info: "",
-            },
-        )
-        .await?;
-        unit.commit(doing).await
+        if !done.open_jobs.is_empty() {
+            return Ok(Changed {
+                open_jobs: done.open_jobs,
+                ..Changed::default()
+            });
+        }
+        for name in &done.names {
+            unit.execute(
+                doing,
+                "UPDATE qos SET deleted = 1, preempt = '' WHERE name = $1",
+                &[name.as_str().into()],
+            )
+            .await?;
+        }
+        for mut qos in read(&mut unit, "WHERE deleted = 0").await? {
+            let before = qos.preempt.len();
+            qos.preempt.retain(|name| !done.names.contains(name));
+            if qos.preempt.len() != before {
+                put(&mut unit, &qos).await?;
+            }
+        }
+        for (cluster_id, mut row) in all_rows(&mut unit, &Selection::default()).await? {
+            let old = row.clone();
+            if let Some(list) = &mut row.qos {
+                list.retain(|name| !done.names.contains(name));
+            }
+            row.qos = row.qos.filter(|list| !list.is_empty());
+            row.qos_delta.retain(|delta| {
+                !delta
+                    .get(1..)
+                    .is_some_and(|name| done.names.iter().any(|gone| gone == name))
+            });
+            if done.names.contains(&row.default_qos) {
+                row.default_qos.clear();
+            }
+            if row != old {
+                crate::entities::associations::put(&mut unit, cluster_id, &row).await?;
+            }
+        }
+        if !done.names.is_empty() {
+            let condition = note_texts::names(&done.names);
+            note(
+                &mut unit,
+                change,
+                Entry {
+                    action: "Remove QOS",
+                    cluster: "",
+                    condition: &condition,
+                    info: "",
+                },
+            )
+            .await?;
+        }
+        finish(unit, commit && !done.is_empty()).await?;
+        Ok(done)
     }
+}
+
+fn fits(selection: &Selection, qos: &QosRecord) -> bool {
+    passes(&selection.names, &qos.name)
+        && passes(&selection.descriptions, &qos.description)
+        && (selection.ids.is_empty() || selection.ids.contains(&qos.id))
+}
+
+fn edit(qos: &mut QosRecord, assignments: &[Assignment]) -> Result<()> {
+    for assignment in assignments {
+        edit_qos(qos, assignment).map_err(|text| AccountingError::Refused { text })?;
+    }
+    Ok(())
+}
+
+/// Jobs in a QOS that have not ended.
+async fn open_jobs_of(unit: &mut Unit, name: &str) -> Result<Vec<OpenJob>> {
+    let sql = "SELECT job_id, clusters.name, account, user_name FROM jobs JOIN clusters ON clusters.id = jobs.cluster_id \
+               WHERE time_end IS NULL AND qos = $1 ORDER BY job_id LIMIT 100";
+    let kinds = [Kind::Int, Kind::Text, Kind::Text, Kind::Text];
+    let rows = unit
+        .rows("looking for jobs", sql, &[name.into()], &kinds)
+        .await?;
+    Ok(rows
+        .into_iter()
+        .filter_map(|row| match <[Cell; 4]>::try_from(row) {
+            Ok(
+                [
+                    Cell::Int(Some(id)),
+                    Cell::Text(cluster),
+                    Cell::Text(account),
+                    Cell::Text(user),
+                ],
+            ) => Some(OpenJob {
+                job_id: u32::try_from(id).unwrap_or(0),
+                cluster: cluster.unwrap_or_default(),
+                account: account.unwrap_or_default(),
+                user: user.unwrap_or_default(),
+                qos: name.to_owned(),
+            }),
+            _ => None,
+        })
+        .collect())
+}
+
+/// A QOS that could preempt itself, over others or directly, would let jobs push each other out for ever.
+async fn check_preemption(unit: &mut Unit) -> Result<()> {
+    let all = read(unit, "WHERE deleted = 0").await?;
+    for qos in &all {
+        let mut seen: Vec<&str> = Vec::new();
+        let mut next: Vec<&str> = qos.preempt.iter().map(String::as_str).collect();
+        while let Some(name) = next.pop() {
+            if name == qos.name {
+                return Err(AccountingError::Refused {
+                    text: " Error with request: QOS Preemption loop detected".to_owned(),
+                });
+            }
+            if seen.contains(&name) {
+                continue;
+            }
+            seen.push(name);
+            let below = all.iter().filter(|other| other.name == name);
+            next.extend(below.flat_map(|other| other.preempt.iter().map(String::as_str)));
+        }
+    }
+    Ok(())
+}
+
+/// QOS by id.
+async fn read(unit: &mut Unit, filter: &str) -> Result<Vec<QosRecord>> {
+    let table = QosRecord::TABLE;
+    let sql = format!(
+        "SELECT id, {} FROM qos {filter} ORDER BY id",
+        table.column_list("")
+    );
+    let kinds: Vec<Kind> = std::iter::once(Kind::Int)
+        .chain(table.columns.iter().map(|column| column.kind))
+        .collect();
+    let mut found = Vec::new();
+    for mut row in unit.rows(READING, &sql, &[], &kinds).await? {
+        let id =
+            <u32 as Field>::from_cell(row.remove(0)).map_err(|reason| AccountingError::Value {
+                table: "qos",
+                column: "id",
+                reason,
+            })?;
+        found.push(QosRecord {
+            id,
+            ..QosRecord::from_cells(row)?
+        });
+    }
+    Ok(found)
 }
 
 async fn exists(unit: &mut Unit, name: &str) -> Result<bool> {

@@ -7,13 +7,14 @@ use sluice_model::time::UnixSeconds;
 
 use crate::cell::{Cell, Field, Kind};
 use crate::database::Unit;
-use crate::entities::accounts::{coordinators, note_association, refuse_with_open_jobs};
+use crate::entities::accounts::coordinators;
 use crate::entities::associations::{self, AddedUser};
 use crate::entities::transactions::{Entry, note};
 use crate::entities::{clusters, distinct};
 use crate::{AccountingError, AccountingStore, Change, NewUser, Result};
 
 const ADDING: &str = "adding the user";
+const READING: &str = "reading users";
 
 impl AccountingStore {
     /// Users that have not been removed, by name.
@@ -21,40 +22,21 @@ impl AccountingStore {
     /// # Errors
     /// When the database cannot be read.
     pub async fn users(&self) -> Result<Vec<UserRecord>> {
-        let doing = "reading users";
+        self.read_users(false).await
+    }
+
+    /// As [`Self::users`], with those that were removed.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn all_users(&self) -> Result<Vec<UserRecord>> {
+        self.read_users(true).await
+    }
+
+    async fn read_users(&self, with_deleted: bool) -> Result<Vec<UserRecord>> {
         let mut unit = self.read().await?;
-        let mut users: Vec<UserRecord> = unit
-            .records(doing, "WHERE deleted = 0 ORDER BY name", &[])
-            .await?;
-        let sql = "SELECT user_name, clusters.name, account FROM associations JOIN clusters ON clusters.id = associations.cluster_id \
-                   WHERE associations.deleted = 0 AND clusters.deleted = 0 AND is_default <> 0 ORDER BY user_name, clusters.name, account";
-        for row in unit
-            .rows(doing, sql, &[], &[Kind::Text, Kind::Text, Kind::Text])
-            .await?
-        {
-            let Ok(
-                [
-                    Cell::Text(Some(user)),
-                    Cell::Text(Some(cluster)),
-                    Cell::Text(Some(account)),
-                ],
-            ) = <[Cell; 3]>::try_from(row)
-            else {
-                continue;
-            };
-            if let Some(record) = users.iter_mut().find(|record| record.name == user) {
-                let default = (cluster, account);
-                if !record.default_accounts.contains(&default) {
-                    record.default_accounts.push(default);
-                }
-            }
-        }
-        for (account, user) in coordinators(&mut unit).await? {
-            if let Some(record) = users.iter_mut().find(|record| record.name == user) {
-                record.coordinator_of.push(account);
-            }
-        }
-        unit.commit(doing).await?;
+        let users = read(&mut unit, with_deleted).await?;
+        unit.commit(READING).await?;
         Ok(users)
     }
 
@@ -79,6 +61,7 @@ impl AccountingStore {
         } else {
             distinct(&user.partitions)
         };
+        let mut is_noted = false;
         for (cluster_id, cluster) in
             associations::target_clusters(&mut unit, &user.clusters).await?
         {
@@ -108,8 +91,24 @@ impl AccountingStore {
                         deleted: false,
                         ..user.template.clone()
                     };
-                    associations::put(&mut unit, cluster_id, &association).await?;
-                    note_association(&mut unit, change, &association).await?;
+                    if !is_noted && user_is_new {
+                        put(&mut unit, &user.name, user.admin_level, change.now).await?;
+                        let level = match user.admin_level.unwrap_or_default().to_cell() {
+                            Cell::Int(Some(level)) => level,
+                            _ => 1,
+                        };
+                        let info = format!("admin_level={level}");
+                        let entry = Entry {
+                            action: "Add Users",
+                            cluster: "",
+                            condition: &user.name,
+                            info: &info,
+                        };
+                        note(&mut unit, change, entry).await?;
+                        is_noted = true;
+                    }
+                    let association =
+                        associations::add(&mut unit, change, cluster_id, association).await?;
                     outcome.associations.push(association);
                 }
             }
@@ -133,158 +132,48 @@ impl AccountingStore {
             return Ok(outcome);
         }
         put(&mut unit, &user.name, user.admin_level, change.now).await?;
-        note(
-            &mut unit,
-            change,
-            Entry {
-                action: "Add Users",
-                cluster: "",
-                condition: &user.name,
-                info: "",
-            },
-        )
-        .await?;
         unit.commit(ADDING).await?;
         Ok(outcome)
     }
+}
 
-    /// Makes another account the user's default on some clusters (empty = all where the user has it).
-    ///
-    /// # Errors
-    /// [`AccountingError::NotFound`] if the user is not in that account on any of them.
-    pub async fn set_default_account(
-        &self,
-        change: &Change,
-        user: &str,
-        account: &str,
-        on: &[String],
-    ) -> Result<()> {
-        let doing = "changing the default account";
-        let mut unit = self.write().await?;
-        let mut changed = 0;
-        for (cluster_id, _) in associations::target_clusters(&mut unit, on).await? {
-            changed += make_default(&mut unit, cluster_id, user, account).await?;
-        }
-        if changed == 0 {
-            return Err(AccountingError::NotFound {
-                what: format!("user {user} in account {account}"),
-            });
-        }
-        let info = format!("default_acct='{account}'");
-        note(
-            &mut unit,
-            change,
-            Entry {
-                action: "Modify Users",
-                cluster: "",
-                condition: user,
-                info: &info,
-            },
-        )
-        .await?;
-        unit.commit(doing).await
-    }
-
-    /// Changes the rights of a user.
-    ///
-    /// # Errors
-    /// [`AccountingError::NotFound`]; or when the database cannot be written.
-    pub async fn set_admin_level(
-        &self,
-        change: &Change,
-        user: &str,
-        level: AdminLevel,
-    ) -> Result<()> {
-        let doing = "changing the user";
-        let mut unit = self.write().await?;
-        let sql = "UPDATE users SET admin_level = $2 WHERE name = $1 AND deleted = 0";
-        if unit
-            .execute(doing, sql, &[user.into(), level.to_cell()])
-            .await?
-            == 0
-        {
-            return Err(AccountingError::NotFound {
-                what: format!("user {user}"),
-            });
-        }
-        let info = format!("admin_level='{}'", level.as_str());
-        note(
-            &mut unit,
-            change,
-            Entry {
-                action: "Modify Users",
-                cluster: "",
-                condition: user,
-                info: &info,
-            },
-        )
-        .await?;
-        unit.commit(doing).await
-    }
-
-    /// Removes a user's associations on some clusters (empty = all) in some accounts (empty = all); the user too when none is left.
-    ///
-    /// # Errors
-    /// [`AccountingError::NotFound`]; [`AccountingError::InUse`] while a job of the user has not ended, or when the default
-    /// account would go while others stay.
-    pub async fn delete_user(
-        &self,
-        change: &Change,
-        user: &str,
-        accounts: &[String],
-        on: &[String],
-    ) -> Result<()> {
-        let doing = "removing the user";
-        let mut unit = self.write().await?;
-        let mut removed = 0;
-        for (cluster_id, cluster) in associations::target_clusters(&mut unit, on).await? {
-            let rows = associations::of_cluster(&mut unit, cluster_id, &cluster).await?;
-            let own = rows.iter().filter(|row| row.user == user);
-            let (gone, stays): (Vec<_>, Vec<_>) =
-                own.partition(|row| accounts.is_empty() || accounts.contains(&row.account));
-            if gone.is_empty() {
-                continue;
-            }
-            refuse_with_open_jobs(&mut unit, cluster_id, &cluster, "user", user).await?;
-            if !stays.is_empty() && gone.iter().any(|row| row.is_default) {
-                return Err(AccountingError::InUse {
-                    what: format!("the default account of user {user} on cluster {cluster}"),
-                    by: "other accounts of the user; choose another default first".to_owned(),
-                });
-            }
-            for row in gone {
-                let sql = "UPDATE associations SET deleted = 1, is_default = 0 WHERE id = $1";
-                removed += unit.execute(doing, sql, &[row.id.into()]).await?;
+/// Users by name, with their default accounts and what they coordinate.
+pub(crate) async fn read(unit: &mut Unit, with_deleted: bool) -> Result<Vec<UserRecord>> {
+    let tail = if with_deleted {
+        "ORDER BY name"
+    } else {
+        "WHERE deleted = 0 ORDER BY name"
+    };
+    let mut users: Vec<UserRecord> = unit.records(READING, tail, &[]).await?;
+    let sql = "SELECT user_name, clusters.name, account FROM associations JOIN clusters ON clusters.id = associations.cluster_id \
+               WHERE associations.deleted = 0 AND clusters.deleted = 0 AND is_default <> 0 ORDER BY user_name, clusters.name, account";
+    for row in unit
+        .rows(READING, sql, &[], &[Kind::Text, Kind::Text, Kind::Text])
+        .await?
+    {
+        let Ok(
+            [
+                Cell::Text(Some(user)),
+                Cell::Text(Some(cluster)),
+                Cell::Text(Some(account)),
+            ],
+        ) = <[Cell; 3]>::try_from(row)
+        else {
+            continue;
+        };
+        if let Some(record) = users.iter_mut().find(|record| record.name == user) {
+            let default = (cluster, account);
+            if !record.default_accounts.contains(&default) {
+                record.default_accounts.push(default);
             }
         }
-        if removed == 0 {
-            return Err(AccountingError::NotFound {
-                what: format!("user {user}"),
-            });
-        }
-        let sql = "UPDATE users SET deleted = 1, admin_level = 1 WHERE name = $1 AND NOT EXISTS \
-                   (SELECT 1 FROM associations WHERE associations.user_name = users.name AND associations.deleted = 0)";
-        if unit.execute(doing, sql, &[user.into()]).await? > 0 {
-            unit.execute(
-                doing,
-                "DELETE FROM coordinators WHERE user_name = $1",
-                &[user.into()],
-            )
-            .await?;
-        }
-        note(
-            &mut unit,
-            change,
-            Entry {
-                action: "Remove Users",
-                cluster: "",
-                condition: user,
-                info: "",
-            },
-        )
-        .await?;
-        unit.commit(doing).await
     }
+    for (account, user) in coordinators(unit).await? {
+        if let Some(record) = users.iter_mut().find(|record| record.name == user) {
+            record.coordinator_of.push(account);
+        }
+    }
+    Ok(users)
 }
 
 /// Writes a user, or brings a removed one back. `None` leaves the rights of an existing user alone.
@@ -294,7 +183,8 @@ pub(crate) async fn put(
     level: Option<AdminLevel>,
     now: UnixSeconds,
 ) -> Result<()> {
-    let sql = "INSERT INTO users (name, admin_level, created) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET deleted = 0";
+    let sql = "INSERT INTO users (name, admin_level, created) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET deleted = 0, \
+               created = CASE WHEN users.deleted = 0 THEN users.created ELSE excluded.created END";
     unit.execute(
         ADDING,
         sql,
@@ -359,7 +249,12 @@ async fn cluster_name(unit: &mut Unit, cluster_id: i64) -> Result<String> {
 }
 
 /// Moves the default mark to an account; gives how many rows now bear it (0 = the user is not in it, and nothing changed).
-async fn make_default(unit: &mut Unit, cluster_id: i64, user: &str, account: &str) -> Result<u64> {
+pub(crate) async fn make_default(
+    unit: &mut Unit,
+    cluster_id: i64,
+    user: &str,
+    account: &str,
+) -> Result<u64> {
     let doing = "changing the default account";
     let args: [Cell; 3] = [cluster_id.into(), user.into(), account.into()];
     let sql = "UPDATE associations SET is_default = 1 WHERE cluster_id = $1 AND user_name = $2 AND account = $3 AND deleted = 0";
