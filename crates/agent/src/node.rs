@@ -13,7 +13,7 @@ use sluice_model::launch::{JobOnNode, StepLaunch};
 use sluice_model::memory::MemoryMib;
 use sluice_model::node::NodeHardware;
 use sluice_model::time::UnixSeconds;
-use sluice_stepd::spec::{NodeSettings, StepSpec};
+use sluice_stepd::spec::{CpuPlace, NodeSettings, StepSpec};
 
 use crate::core::CoreSettings;
 use crate::sys::cgroup_base::{self, CgroupBase};
@@ -223,7 +223,7 @@ impl NodeContext {
         let binds = config.agent.task_affinity
             || (config.agent.task_cgroup && config.cgroup.constrain_cores);
         let job_memory = job.map_or(MemoryMib(0), |job| job.memory);
-        let settings = NodeSettings {
+        let mut settings = NodeSettings {
             environment,
             default_environment: job
                 .map(|job| job.job_environment.clone())
@@ -250,11 +250,46 @@ impl NodeContext {
                     gres::denied_devices(&self.node, gres),
                 )
             }),
+            affinity: config.agent.task_affinity,
+            node_cpus: if config.agent.task_affinity {
+                self.cpu_places()
+            } else {
+                Vec::new()
+            },
         };
+        if let (Some(kill), Some(cgroup)) = (launch.options.oom_kill_step, &mut settings.cgroup) {
+            cgroup.oom_kill_step = kill;
+        }
         StepSpec {
             launch,
             node: settings,
         }
+    }
+
+    /// Every CPU of the node by abstract id: where it is, and the kernel's number. On a machine that is not what the configuration
+    /// says the abstract ids themselves stand for the numbers.
+    fn cpu_places(&self) -> Vec<CpuPlace> {
+        let as_configured = self.machine_cpus.len() >= self.node.cpus as usize;
+        let threads = self.node.threads_per_core.max(1);
+        let cores = self.node.cores_per_socket.max(1);
+        (0..self.node.cpus)
+            .map(|id| {
+                let core = id / threads;
+                let machine = self
+                    .machine_cpus
+                    .get(id as usize)
+                    .filter(|_| as_configured)
+                    .map_or(id, |cpu| cpu.number);
+                CpuPlace {
+                    machine,
+                    socket: core / cores,
+                    core,
+                    ldom: hardware::numa_node(machine)
+                        .filter(|_| as_configured)
+                        .unwrap_or(core / cores),
+                }
+            })
+            .collect()
     }
 
     /// Machine CPUs of abstract ids; none when the machine is not what the configuration says.

@@ -352,6 +352,7 @@ impl Service {
                         queue.extend(self.core.on_acknowledged(&report));
                     }
                 }
+                Effect::Reboot(reason) => self.run_reboot_program(&reason),
                 Effect::FetchConfiguration(version) => {
                     if version != self.node.source.version {
                         self.read_configuration();
@@ -518,11 +519,15 @@ fn order_name(order: &sluice_model::launch::AgentOrder) -> String {
             signal,
         } => format!("signal {signal} to {target:?} of job {job_id}"),
         Order::Notify { job_id, .. } => format!("notify job {job_id}"),
+        Order::AttachStep {
+            job_id, step_id, ..
+        } => format!("attach a command to {job_id}.{step_id}"),
         Order::Suspend { job_id, suspended } => format!("suspend={suspended} job {job_id}"),
         Order::ReportUsage {
             job_id, step_id, ..
         } => format!("report the usage of {job_id}.{step_id}"),
         Order::Acknowledge { sequence } => format!("acknowledge {sequence}"),
+        Order::Reboot { reason } => format!("reboot: {reason}"),
         Order::Configuration { version } => format!("configuration {version}"),
         Order::Registered { jobs, .. } => format!("registered with {} jobs", jobs.len()),
     }

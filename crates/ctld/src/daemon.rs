@@ -20,6 +20,7 @@ use sluice_controller::{Cluster, event};
 use sluice_proto::v1::accounting_server::AccountingServer;
 use sluice_proto::v1::admin_server::AdminServer;
 use sluice_proto::v1::agents_server::AgentsServer;
+use sluice_proto::v1::automation_server::AutomationServer;
 use sluice_proto::v1::diagnostics_server::DiagnosticsServer;
 use sluice_proto::v1::scheduler_server::SchedulerServer;
 use tokio::signal::unix::{SignalKind, signal};
@@ -40,6 +41,7 @@ use crate::services::Shared;
 use crate::services::accounting::{self, AccountingService};
 use crate::services::admin::{self, AdminService};
 use crate::services::agents::AgentsService;
+use crate::services::automation::AutomationService;
 use crate::services::diagnostics::{self, CountCalls, DiagnosticsService};
 use crate::services::scheduler::SchedulerService;
 
@@ -208,11 +210,13 @@ async fn serve(
     let watchers = Arc::new(Watchers::default());
     let wake = PlannerWake::default();
     let (mail, mail_queue) = mpsc::unbounded_channel();
+    let (triggers, trigger_queue) = mpsc::unbounded_channel();
     let outputs = Outputs {
         sessions: Arc::clone(&sessions),
         watchers: Arc::clone(&watchers),
         planner: wake.clone(),
         mail,
+        triggers,
     };
     let (writer, core) = Writer::new(cluster, journal, outputs, failed);
     let runtime = tokio::runtime::Handle::current();
@@ -230,6 +234,12 @@ async fn serve(
     };
     tokio::spawn(ticker::run(core.clone(), shutdown_seen.clone()));
     tokio::spawn(crate::mail::run(mail_queue, config.paths.mail_prog.clone()));
+    tokio::spawn(crate::triggers::run(
+        trigger_queue,
+        users.clone(),
+        conf_file.clone(),
+    ));
+    tokio::spawn(crate::core::cron::run(core.clone(), shutdown_seen.clone()));
     let feed = store.is_enabled().then(|| {
         AccountingFeed::start(
             store.clone(),
@@ -238,6 +248,10 @@ async fn serve(
         )
     });
     register_cluster(&core, &config, &store).await;
+    tokio::spawn(crate::triggers::watch_controller(
+        core.clone(),
+        feed.as_ref().map(FeedHandle::status),
+    ));
 
     let shared = Arc::new(Shared {
         core: core.clone(),
@@ -324,7 +338,8 @@ async fn serve(
     outcome
 }
 
-fn routes(shared: &Arc<Shared>) -> tonic::service::Routes {
+/// All services over the same parts.
+pub fn routes(shared: &Arc<Shared>) -> tonic::service::Routes {
     let scheduler = SchedulerServer::new(SchedulerService {
         shared: Arc::clone(shared),
     })
@@ -345,11 +360,17 @@ fn routes(shared: &Arc<Shared>) -> tonic::service::Routes {
     let diagnostics = DiagnosticsServer::new(DiagnosticsService {
         shared: Arc::clone(shared),
     });
+    let automation = AutomationServer::new(AutomationService {
+        shared: Arc::clone(shared),
+    })
+    .max_decoding_message_size(MAX_MESSAGE_BYTES)
+    .max_encoding_message_size(MAX_MESSAGE_BYTES);
     tonic::service::Routes::new(scheduler)
         .add_service(agents)
         .add_service(accounting)
         .add_service(admin)
         .add_service(diagnostics)
+        .add_service(automation)
         .into_axum_router()
         .layer(CountCalls(Arc::clone(&shared.diagnostics)))
         .into()

@@ -11,5 +11,7 @@ pub mod listen;
 pub mod logging;
 pub mod mail;
 pub mod notify;
+pub mod offline;
 pub mod options;
 pub mod services;
+pub mod triggers;

@@ -6,6 +6,8 @@
 //! Invariant: a peer can never make us allocate more than [`MAX_FRAME_BYTES`]. Byte vectors travel as MessagePack `bin`, so
 //! output costs its own size; readers also take the array form that other encoders write.
 
+pub mod handshake;
+
 use std::io::{self, Read, Write};
 
 use serde::Serialize;

@@ -74,6 +74,14 @@ impl Cgroup {
         Ok(())
     }
 
+    /// Moves a process of somebody else in.
+    pub fn add(&self, pid: u32) {
+        for path in self.folders() {
+            // A process that is gone, or that the kernel keeps where it is, is found by ancestry.
+            let _ = fs::write(path.join("cgroup.procs"), pid.to_string());
+        }
+    }
+
     fn folders(&self) -> impl Iterator<Item = &Path> {
         self.unified
             .iter()

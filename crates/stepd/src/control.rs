@@ -55,6 +55,18 @@ pub enum ControlRequest {
     },
     /// Resources used so far.
     Usage,
+    /// One more command follows the streams: connect there.
+    Attach {
+        /// `host:port`.
+        address: String,
+        /// What both sides know.
+        secret: String,
+    },
+    /// A process from outside belongs to this (extern) step from now on.
+    Adopt {
+        /// Process.
+        pid: u32,
+    },
 }
 
 /// A reply.

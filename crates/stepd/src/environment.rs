@@ -5,6 +5,7 @@
 
 use std::ffi::CString;
 
+use sluice_model::cpu_bind::MemBind;
 use sluice_model::ids::StepId;
 
 use crate::spec::StepSpec;
@@ -110,7 +111,15 @@ pub fn step_environment(spec: &StepSpec) -> Environment {
     environment.set_default("SLURM_JOB_ID", || job.clone());
     environment.set_default("SLURM_JOBID", || job.clone());
     environment.set_default("SLURM_PRIO_PROCESS", || "0".to_owned());
-    environment.set_default("SLURM_OOM_KILL_STEP", || "0".to_owned());
+    match launch.options.oom_kill_step {
+        Some(kill) => environment.set("SLURM_OOM_KILL_STEP", u8::from(kill).to_string()),
+        None => environment.set_default("SLURM_OOM_KILL_STEP", || "0".to_owned()),
+    }
+    if let Some(Ok(bind)) = launch.options.mem_bind.as_deref().map(MemBind::parse) {
+        for (name, value) in bind.variables() {
+            environment.set(name, value);
+        }
+    }
     environment.set_default("SLURM_TOPOLOGY_ADDR", || launch.node.clone());
     environment.set_default("SLURM_TOPOLOGY_ADDR_PATTERN", || "node".to_owned());
     if launch.step_id == StepId::Batch {

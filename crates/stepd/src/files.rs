@@ -178,11 +178,21 @@ impl Opener<'_> {
             user: launch.credentials.user_name.clone(),
             job_name: launch.job_name.clone(),
             restart_count: launch.restart_count,
-            sluid: String::new(),
+            sluid: variable(launch, "SLURM_JOB_SLUID"),
         };
         // `join` keeps an absolute name as it is.
         Path::new(&launch.work_dir).join(expand_pattern(pattern, &context))
     }
+}
+
+/// A variable of the step's environment; empty when it has none.
+fn variable(launch: &StepLaunch, name: &str) -> String {
+    let value = |entry: &String| Some(entry.strip_prefix(name)?.strip_prefix('=')?.to_owned());
+    launch
+        .environment
+        .iter()
+        .find_map(value)
+        .unwrap_or_default()
 }
 
 /// Writes the batch script into the job's folder, for the user only, and returns its path.

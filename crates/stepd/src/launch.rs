@@ -14,17 +14,20 @@ use std::rc::Rc;
 use nix::fcntl::OFlag;
 use nix::pty::Winsize;
 use nix::unistd::pipe2;
+use sluice_model::cpu_bind::CpuBind;
 use sluice_model::ids::StepId;
 use sluice_model::launch::StepLaunch;
+use sluice_model::multi_prog::MultiProg;
 
+use crate::binding::{self, Binding};
 use crate::cgroup::Cgroup;
+use crate::clients::Clients;
 use crate::credentials::User;
 use crate::environment::{Environment, step_environment};
 use crate::files::{FilesError, Stream, TaskStreams, open_streams, write_batch_script};
 use crate::log::complain;
 use crate::process::{TaskSetup, fork_task, set_nonblocking, usable_work_dir};
 use crate::spec::StepSpec;
-use crate::srun::SrunLink;
 
 /// Why a step has no tasks.
 #[derive(Debug)]
@@ -115,13 +118,14 @@ struct Prepared {
 pub fn launch(
     dir: &Path,
     spec: &StepSpec,
-    srun: &SrunLink,
+    srun: &Clients,
     cgroup: &Cgroup,
 ) -> Result<Launched, LaunchFailure> {
     let launch = &spec.launch;
     let user = User::resolve(&launch.credentials)
         .map_err(|error| LaunchFailure::new(error.to_string()))?;
-    let argv = program(dir, launch, &user)?;
+    let programs = programs(dir, launch, &user)?;
+    let binding = binding_of(spec)?;
     let own_umask = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(launch.umask));
     let as_user = user.act(|| (open_streams(launch), usable_work_dir(&launch.work_dir)));
     nix::sys::stat::umask(own_umask);
@@ -153,7 +157,12 @@ pub fn launch(
     let (release, barrier) = pipe2(OFlag::O_CLOEXEC)
         .map_err(|error| LaunchFailure::new(format!("cannot make the tasks' barrier: {error}")))?;
     let (release, barrier) = (File::from(release), File::from(barrier));
-    let environment = step_environment(spec);
+    let mut environment = step_environment(spec);
+    if let Some(binding) = &binding {
+        for (name, value) in binding.variables() {
+            environment.set(name, value);
+        }
+    }
     let prologs: Vec<String> = match launch.step_id {
         StepId::Extern => Vec::new(),
         _ => spec
@@ -166,9 +175,13 @@ pub fn launch(
     };
     let mut pids = Vec::with_capacity(prepared.len());
     for (local_id, (ends, rank)) in prepared.iter().zip(&launch.task_ids).enumerate() {
-        let cpus = task_cpus(&spec.node.machine_cpus, launch, local_id);
+        let cpus = match &binding {
+            Some(binding) => binding.tasks.get(local_id).map_or(&[][..], Vec::as_slice),
+            None => &spec.node.machine_cpus,
+        };
+        let argv = programs.get(local_id).or(programs.first());
         let setup = TaskSetup {
-            argv: &argv,
+            argv: argv.map_or(&[][..], Vec::as_slice),
             environment: &environment,
             rank: *rank,
             local_id,
@@ -183,6 +196,11 @@ pub fn launch(
             barrier: Some((&release, &barrier)),
             prologs: &prologs,
             script_context: None,
+            node: &launch.node,
+            bind_word: binding
+                .as_ref()
+                .filter(|binding| binding.verbose)
+                .map(|binding| binding.word),
         };
         match fork_task(&setup) {
             Ok(pid) => pids.push(pid),
@@ -215,7 +233,33 @@ pub fn launch(
     })
 }
 
-fn program(dir: &Path, launch: &StepLaunch, user: &User) -> Result<Vec<CString>, LaunchFailure> {
+/// What each task runs: one entry for all, or one each with `--multi-prog`.
+fn programs(
+    dir: &Path,
+    launch: &StepLaunch,
+    user: &User,
+) -> Result<Vec<Vec<CString>>, LaunchFailure> {
+    let as_arguments = |words: Vec<String>| -> Result<Vec<CString>, LaunchFailure> {
+        words
+            .into_iter()
+            .map(|word| {
+                CString::new(word).map_err(|_| LaunchFailure::new("an argument holds a zero byte"))
+            })
+            .collect()
+    };
+    if let Some(text) = &launch.options.multi_prog {
+        let file = MultiProg::parse(text).map_err(|error| LaunchFailure::new(error.to_string()))?;
+        return launch
+            .task_ids
+            .iter()
+            .map(|rank| {
+                let words = file
+                    .arguments(*rank)
+                    .ok_or_else(|| LaunchFailure::new(format!("no record for task id {rank}")))?;
+                as_arguments(words)
+            })
+            .collect();
+    }
     let mut words = Vec::with_capacity(launch.argv.len() + 1);
     if let Some(script) = &launch.script {
         let job_dir = dir.parent().unwrap_or(dir);
@@ -224,26 +268,25 @@ fn program(dir: &Path, launch: &StepLaunch, user: &User) -> Result<Vec<CString>,
         words.push(path.to_string_lossy().into_owned());
     }
     words.extend(launch.argv.iter().cloned());
-    words
-        .into_iter()
-        .map(|word| {
-            CString::new(word).map_err(|_| LaunchFailure::new("an argument holds a zero byte"))
-        })
-        .collect()
+    Ok(vec![as_arguments(words)?])
 }
 
-/// CPUs of one task: its own share when the step has exactly one share each, else all of the step's.
-fn task_cpus<'a>(machine_cpus: &'a [u32], launch: &StepLaunch, local_id: usize) -> &'a [u32] {
-    let share = launch.cpus_per_task.max(1) as usize;
-    let tasks = launch.task_ids.len();
-    let unbound = launch
-        .cpu_bind
-        .as_deref()
-        .is_some_and(|bind| bind.split(',').any(|word| word == "none"));
-    if unbound || launch.step_id == StepId::Batch || share * tasks != machine_cpus.len() {
-        return machine_cpus;
+/// How the tasks are bound; `None` = all of them to the step's CPUs, as far as the node confines steps at all.
+fn binding_of(spec: &StepSpec) -> Result<Option<Binding>, LaunchFailure> {
+    let (launch, node) = (&spec.launch, &spec.node);
+    if !node.affinity || !matches!(launch.step_id, StepId::Num(_)) || node.node_cpus.is_empty() {
+        return Ok(None);
     }
-    &machine_cpus[share * local_id..share * (local_id + 1)]
+    let bind = CpuBind::parse(launch.cpu_bind.as_deref().unwrap_or_default())
+        .map_err(|error| LaunchFailure::new(error.to_string()))?;
+    Ok(Some(binding::bind(&binding::Request {
+        node: &node.node_cpus,
+        cpu_ids: &launch.cpu_ids,
+        tasks: launch.task_ids.len(),
+        cpus_per_task: launch.cpus_per_task.max(1) as usize,
+        bind: &bind,
+        distribution: launch.distribution.as_deref(),
+    })))
 }
 
 fn pipes(
@@ -370,5 +413,7 @@ pub fn fork_task_epilog(
         barrier: None,
         prologs: &[],
         script_context: Some("epilog_task"),
+        node: &launch.node,
+        bind_word: None,
     })
 }

@@ -6,7 +6,9 @@
 //! [`spec`]). Invariant: once tasks were started, an exit record with each task's wait status is written, whatever
 //! happens to `srun`, the agent or the output. Source of behaviour: Slurm's `srun(1)`, `sbatch(1)`, `slurm.conf(5)`.
 
+pub mod binding;
 pub mod cgroup;
+mod clients;
 pub mod control;
 pub mod credentials;
 pub mod environment;

@@ -136,6 +136,16 @@ pub fn send_signal(pid: u32, signal: i32) -> bool {
     unsafe { libc::kill(pid.cast_signed(), signal) == 0 }
 }
 
+/// Bytes of a TCP connection that the other side has not acknowledged.
+pub fn unsent_bytes(connection: BorrowedFd<'_>) -> i32 {
+    let mut count: libc::c_int = 0;
+    // SAFETY: the ioctl writes one int, which outlives the call. A failure leaves 0.
+    unsafe {
+        libc::ioctl(connection.as_raw_fd(), libc::TIOCOUTQ, &raw mut count);
+    }
+    count
+}
+
 /// Sets the size of a pseudo terminal.
 pub fn set_window_size(terminal: BorrowedFd<'_>, rows: u16, columns: u16) {
     let size = libc::winsize {
@@ -182,6 +192,10 @@ pub struct TaskSetup<'a> {
     pub prologs: &'a [String],
     /// Value of SLURM_SCRIPT_CONTEXT when the program is itself a task script.
     pub script_context: Option<&'static str>,
+    /// NodeName.
+    pub node: &'a str,
+    /// Tell on stderr how the task is bound, with this word.
+    pub bind_word: Option<&'static str>,
 }
 
 /// Forks a task; it stops at the barrier.
@@ -244,7 +258,10 @@ fn run_task(setup: &TaskSetup<'_>) -> Result<Infallible, TaskFailure> {
             code: EXIT_SETUP_FAILED,
         });
     }
-    bind_cpus(setup.cpus);
+    let bound = bind_cpus(setup.cpus);
+    if let Some(word) = setup.bind_word {
+        let _ = write!(io::stderr(), "{}", binding_line(setup, word, bound));
+    }
     set_limits(setup.rlimits);
     setup
         .user
@@ -298,16 +315,38 @@ fn reset_signals() {
     let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
 }
 
-fn bind_cpus(cpus: &[u32]) {
+/// False when the kernel refused.
+fn bind_cpus(cpus: &[u32]) -> bool {
     if cpus.is_empty() {
-        return;
+        return true;
     }
     let mut set = CpuSet::new();
     for cpu in cpus {
         let _ = set.set(*cpu as usize);
     }
     // A machine with fewer CPUs than configured refuses; the task then runs unbound.
-    let _ = nix::sched::sched_setaffinity(Pid::from_raw(0), &set);
+    nix::sched::sched_setaffinity(Pid::from_raw(0), &set).is_ok()
+}
+
+/// The line of `--cpu-bind=verbose`, as Slurm prints it.
+fn binding_line(setup: &TaskSetup<'_>, word: &str, bound: bool) -> String {
+    let wanted: std::collections::BTreeSet<u32> =
+        match nix::sched::sched_getaffinity(Pid::from_raw(0)) {
+            Ok(set) if bound => (0..CpuSet::count() as u32)
+                .filter(|cpu| set.is_set(*cpu as usize).unwrap_or(false))
+                .collect(),
+            _ => setup.cpus.iter().copied().collect(),
+        };
+    let mask = sluice_model::cpu_bind::mask_text(&wanted, 1).to_ascii_lowercase();
+    format!(
+        "cpu-bind={word} - {}, task {:2} {:2} [{}]: mask {mask}{}{}\n",
+        setup.node,
+        setup.rank,
+        setup.local_id,
+        std::process::id(),
+        if word == "NONE" { "" } else { " set" },
+        if bound { "" } else { " FAILED" }
+    )
 }
 
 fn set_limits(limits: &std::collections::BTreeMap<String, u64>) {

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -18,17 +18,21 @@ use sluice_model::ids::StepId;
 use sluice_model::launch::{StepExit, StepFrame, StepUsage};
 
 use crate::cgroup::Cgroup;
+use crate::clients::Clients;
 use crate::control::Ready;
 use crate::launch::{LaunchFailure, launch};
 use crate::log::complain;
 use crate::spec::{self, CONTROL_SOCKET, EXIT_FILE, PID_FILE, SPEC_FILE, SpecError, StepSpec};
-use crate::srun::SrunLink;
+use crate::srun::{CONNECT_TIMEOUT, Call, SrunLink};
 use crate::supervisor::{Supervisor, now};
 
 /// Signal number in the status of a batch job whose output file could not be opened (Slurm shows `0:53`).
 const STREAM_FILE_SIGNAL: i32 = 53;
 /// How long `srun` may take nothing of the remaining output before it is given up.
 const SRUN_DRAIN_MAX: Duration = Duration::from_secs(30);
+
+/// How long the last bytes may be on their way.
+const DELIVERY_MAX: Duration = Duration::from_secs(5);
 
 /// Why a step daemon could not even begin.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +100,15 @@ pub fn run(dir: &Path) -> Result<(), StartError> {
     );
     complaints.iter().for_each(|text| complain(text));
 
-    let (mut srun, connected) = match SrunLink::connect(&spec.launch.io_address) {
+    let call = Call {
+        address: &spec.launch.io_address,
+        secret: &spec.launch.io_secret,
+        node: &spec.launch.node,
+        node_index: spec.launch.node_index,
+        task_ids: &spec.launch.task_ids,
+        patience: CONNECT_TIMEOUT,
+    };
+    let (link, connected) = match SrunLink::connect(&call) {
         Ok(link) => (link, Ok(())),
         Err(error) => {
             let text = format!(
@@ -112,12 +124,7 @@ pub fn run(dir: &Path) -> Result<(), StartError> {
             )
         }
     };
-    srun.send(&StepFrame::Hello {
-        secret: spec.launch.io_secret.clone(),
-        node: spec.launch.node.clone(),
-        node_index: spec.launch.node_index,
-        task_ids: spec.launch.task_ids.clone(),
-    });
+    let mut srun = Clients::new(link);
     let record = |exit: &StepExit| {
         if let Err(error) = spec::store(&dir.join(EXIT_FILE), exit) {
             // The agent reports a vanished step then; nothing better can be done on a full disk.
@@ -143,6 +150,10 @@ pub fn run(dir: &Path) -> Result<(), StartError> {
     cgroup.remove();
     srun.send(&StepFrame::Done);
     drain_srun(&mut srun);
+    let give_up = Instant::now() + DELIVERY_MAX;
+    while !srun.have_delivered() && Instant::now() < give_up {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     Ok(())
 }
 
@@ -171,7 +182,7 @@ fn say_ready(pids: &[u32]) {
     }
 }
 
-fn failed_exit(spec: &StepSpec, failure: LaunchFailure, srun: &mut SrunLink) -> StepExit {
+fn failed_exit(spec: &StepSpec, failure: LaunchFailure, srun: &mut Clients) -> StepExit {
     let launch = &spec.launch;
     complain(&failure.text);
     srun.send(&StepFrame::Started {
@@ -195,18 +206,25 @@ fn failed_exit(spec: &StepSpec, failure: LaunchFailure, srun: &mut SrunLink) -> 
     }
 }
 
-fn drain_srun(srun: &mut SrunLink) {
+fn drain_srun(srun: &mut Clients) {
     let timeout = PollTimeout::try_from(SRUN_DRAIN_MAX).unwrap_or(PollTimeout::MAX);
     while srun.has_backlog() {
-        let Some(descriptor) = srun.descriptor() else {
-            return;
-        };
-        match poll(&mut [PollFd::new(descriptor, PollFlags::POLLOUT)], timeout) {
+        let mut indexes = Vec::new();
+        let mut set = Vec::new();
+        for (index, descriptor, waiting) in srun.descriptors() {
+            if waiting {
+                indexes.push(index);
+                set.push(PollFd::new(descriptor, PollFlags::POLLOUT));
+            }
+        }
+        let polled = poll(&mut set, timeout);
+        drop(set);
+        match polled {
             Ok(0) => {
                 complain("srun takes no more output and is given up");
                 return;
             }
-            Ok(_) => srun.flush(),
+            Ok(_) => indexes.into_iter().for_each(|index| srun.flush(index)),
             Err(Errno::EINTR) => {}
             Err(_) => return,
         }

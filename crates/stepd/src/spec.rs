@@ -4,7 +4,8 @@
 //! write goes to a temporary name first and is renamed. Times are seconds unless the name says otherwise.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
@@ -67,6 +68,24 @@ pub struct NodeSettings {
     pub over_memory_kill: bool,
     /// Control groups; `None` = processes are found by their ancestry.
     pub cgroup: Option<CgroupSettings>,
+    /// Tasks are bound to CPUs of their own (`TaskPlugin=task/affinity`).
+    pub affinity: bool,
+    /// Every CPU of the node, by abstract id.
+    pub node_cpus: Vec<CpuPlace>,
+}
+
+/// Where a CPU is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuPlace {
+    /// The kernel's number.
+    pub machine: u32,
+    /// Socket.
+    pub socket: u32,
+    /// Core, counted over the whole node.
+    pub core: u32,
+    /// NUMA node.
+    pub ldom: u32,
 }
 
 /// Control groups of a step.
@@ -150,7 +169,14 @@ pub fn store<T: Serialize>(path: &Path, value: &T) -> Result<(), SpecError> {
         source,
     })?;
     let temporary = path.with_extension("new");
-    fs::write(&temporary, bytes)
+    // Names of jobs and users, environments, secrets of steps: nobody else's business.
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)
+        .and_then(|mut file| file.write_all(&bytes))
         .and_then(|()| fs::rename(&temporary, path))
         .map_err(|source| SpecError::File {
             action: "write",

@@ -1,6 +1,7 @@
 //! The connection to `srun`: frames out with a bounded backlog, frames in.
 //!
-//! Never blocks after it is open. A lost connection is not an error of the step: output is dropped from then on and the
+//! Opening it includes showing each other that both know the step's secret ([`sluice_frames::handshake`]); the secret itself is never
+//! sent. Never blocks after it is open. A lost connection is not an error of the step: output is dropped from then on and the
 //! tasks go on. Invariant: frames leave in the order they were queued.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -8,16 +9,77 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use sluice_frames::Decoder;
+use sluice_frames::handshake::{Side, proof, same};
+use sluice_frames::{Decoder, read_frame, write_frame};
 use sluice_model::launch::{SrunFrame, StepFrame};
 
 use crate::log::complain;
 
 /// How long connecting may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Backlog in bytes from which tasks have to wait with their output.
 const BACKLOG_BYTES_MAX: usize = 1024 * 1024;
+
+/// Who is called, and who calls.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// `host:port`; empty = nobody.
+    pub address: &'a str,
+    /// What both sides know.
+    pub secret: &'a str,
+    /// NodeName.
+    pub node: &'a str,
+    /// Place of the node in the step.
+    pub node_index: u32,
+    /// Ranks here.
+    pub task_ids: &'a [u32],
+    /// How long each part of it may take.
+    pub patience: Duration,
+}
+
+/// Says hello, checks that the other side knows the secret, and shows that this one does.
+fn introduce(stream: &mut TcpStream, call: &Call<'_>) -> io::Result<()> {
+    let mut random = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let nonce: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let wire = |error: sluice_frames::FrameError| io::Error::other(error);
+    let hello = StepFrame::Hello {
+        secret: String::new(),
+        node: call.node.to_owned(),
+        node_index: call.node_index,
+        task_ids: call.task_ids.to_vec(),
+        nonce: nonce.clone(),
+    };
+    write_frame(stream, &hello).map_err(wire)?;
+    let Some(SrunFrame::Challenge {
+        nonce: theirs,
+        proof: shown,
+    }) = read_frame(stream).map_err(wire)?
+    else {
+        return Err(io::Error::new(
+            ErrorKind::InvalidData,
+            "what listens there is no srun",
+        ));
+    };
+    if !same(&shown, &proof(call.secret, Side::Srun, &nonce, &theirs)) {
+        return Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            "what listens there does not know the step's secret",
+        ));
+    }
+    let answer = StepFrame::Proof {
+        proof: proof(call.secret, Side::Step, &nonce, &theirs),
+    };
+    write_frame(stream, &answer).map_err(wire)?;
+    match read_frame(stream).map_err(wire)? {
+        Some(SrunFrame::Welcome) => Ok(()),
+        _ => Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            "srun does not take the step's proof",
+        )),
+    }
+}
 
 /// One step's connection; also a step without `srun`, which drops everything.
 #[derive(Debug, Default)]
@@ -29,16 +91,19 @@ pub struct SrunLink {
 }
 
 impl SrunLink {
-    /// Connects; an empty address is a step without `srun`.
-    pub fn connect(address: &str) -> io::Result<Self> {
-        if address.is_empty() {
+    /// Connects and introduces the step; an empty address is a step without `srun`.
+    pub fn connect(call: &Call<'_>) -> io::Result<Self> {
+        if call.address.is_empty() {
             return Ok(Self::default());
         }
         let mut last = io::Error::new(ErrorKind::NotFound, "the address has no host");
-        for candidate in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&candidate, CONNECT_TIMEOUT) {
-                Ok(stream) => {
+        for candidate in call.address.to_socket_addrs()? {
+            match TcpStream::connect_timeout(&candidate, call.patience) {
+                Ok(mut stream) => {
                     stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(call.patience))?;
+                    stream.set_write_timeout(Some(call.patience))?;
+                    introduce(&mut stream, call)?;
                     stream.set_nonblocking(true)?;
                     return Ok(Self {
                         stream: Some(stream),
@@ -77,10 +142,17 @@ impl SrunLink {
             return;
         }
         match sluice_frames::encode(frame) {
-            Ok(bytes) => self.backlog.extend_from_slice(&bytes),
+            Ok(bytes) => self.send_bytes(&bytes),
             Err(error) => complain(&format!("a frame for srun was dropped: {error}")),
         }
-        self.flush();
+    }
+
+    /// Queues an encoded frame and sends what the connection takes now.
+    pub fn send_bytes(&mut self, frame: &[u8]) {
+        if self.stream.is_some() {
+            self.backlog.extend_from_slice(frame);
+            self.flush();
+        }
     }
 
     /// Sends what the connection takes now.
@@ -141,7 +213,20 @@ impl SrunLink {
         }
     }
 
-    fn disconnect(&mut self) {
+    /// Tells the other side that nothing follows, takes what it still sends, and gives true when it has everything. A connection that
+    /// is closed with something unread would take back what is on its way.
+    pub fn has_delivered(&mut self) -> bool {
+        let Some(stream) = &mut self.stream else {
+            return true;
+        };
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut chunk = [0; 4096];
+        while matches!(stream.read(&mut chunk), Ok(1..)) {}
+        crate::process::unsent_bytes(stream.as_fd()) == 0
+    }
+
+    /// Ends the connection.
+    pub fn disconnect(&mut self) {
         self.stream = None;
         self.backlog.clear();
         self.sent = 0;

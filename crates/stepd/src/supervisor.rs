@@ -23,11 +23,11 @@ use sluice_model::launch::StepFrame;
 use sluice_model::time::UnixSeconds;
 
 use crate::cgroup::Cgroup;
+use crate::clients::Clients;
 use crate::launch::{InputEnd, Launched, OutputEnd, fork_task_epilog};
 use crate::log::complain;
 use crate::process::{self, Children};
 use crate::spec::StepSpec;
-use crate::srun::SrunLink;
 use crate::usage::TaskUsage;
 
 /// Time between SIGTSTP and SIGSTOP.
@@ -87,7 +87,7 @@ enum Source {
     Signals,
     Listener,
     Control(usize),
-    Srun,
+    Srun(usize),
     Output(usize),
     Input(usize),
 }
@@ -97,7 +97,7 @@ pub(crate) struct Supervisor<'a> {
     spec: &'a StepSpec,
     cgroup: &'a Cgroup,
     launched: Launched,
-    srun: &'a mut SrunLink,
+    srun: &'a mut Clients,
     signals: SignalFd,
     listener: UnixListener,
     tasks: Vec<Task>,
@@ -116,6 +116,10 @@ pub(crate) struct Supervisor<'a> {
     end_time: Option<UnixSeconds>,
     over_memory: bool,
     childless: bool,
+    /// Processes from outside that belong to the step.
+    adopted: Vec<u32>,
+    /// The user was told that the step is being ended.
+    told_cancelled: bool,
 }
 
 impl<'a> Supervisor<'a> {
@@ -124,7 +128,7 @@ impl<'a> Supervisor<'a> {
         spec: &'a StepSpec,
         cgroup: &'a Cgroup,
         mut launched: Launched,
-        srun: &'a mut SrunLink,
+        srun: &'a mut Clients,
         signals: SignalFd,
         listener: UnixListener,
     ) -> Self {
@@ -170,6 +174,8 @@ impl<'a> Supervisor<'a> {
             end_time: None,
             over_memory: false,
             childless: false,
+            adopted: Vec::new(),
+            told_cancelled: false,
         }
     }
 
@@ -202,6 +208,7 @@ impl<'a> Supervisor<'a> {
         self.inputs
             .retain(|input| !(input.closing && input.waiting.is_empty() && !input.end.terminal));
         self.connections.retain(|connection| !connection.closed);
+        self.srun.sweep();
     }
 
     /// True when no process of the step is left. Starts the clean-up when only leftovers are.
@@ -210,7 +217,8 @@ impl<'a> Supervisor<'a> {
             return true;
         }
         let tasks_ended = self.tasks.iter().all(|task| task.status.is_some());
-        if tasks_ended && self.epilogs.is_empty() && self.kill_round.is_none() {
+        let waits = self.spec.launch.options.wait_for_children;
+        if tasks_ended && self.epilogs.is_empty() && self.kill_round.is_none() && !waits {
             self.kill_everything();
             self.reap();
         }
@@ -227,19 +235,15 @@ impl<'a> Supervisor<'a> {
             sources.push(Source::Control(index));
             set.push(PollFd::new(connection.stream.as_fd(), PollFlags::POLLIN));
         }
-        if let Some(descriptor) = self.srun.descriptor() {
+        let takes_input = self
+            .inputs
+            .iter()
+            .all(|input| input.waiting.len() < INPUT_BACKLOG_MAX);
+        for (index, descriptor, has_backlog) in self.srun.descriptors() {
             let mut interest = PollFlags::empty();
-            if self
-                .inputs
-                .iter()
-                .all(|input| input.waiting.len() < INPUT_BACKLOG_MAX)
-            {
-                interest |= PollFlags::POLLIN;
-            }
-            if self.srun.has_backlog() {
-                interest |= PollFlags::POLLOUT;
-            }
-            sources.push(Source::Srun);
+            interest.set(PollFlags::POLLIN, takes_input);
+            interest.set(PollFlags::POLLOUT, has_backlog);
+            sources.push(Source::Srun(index));
             set.push(PollFd::new(descriptor, interest));
         }
         if !self.srun.is_congested() {
@@ -336,12 +340,12 @@ impl<'a> Supervisor<'a> {
             }
             Source::Listener => self.accept(),
             Source::Control(index) => self.on_control(index),
-            Source::Srun => {
+            Source::Srun(index) => {
                 if events.contains(PollFlags::POLLOUT) {
-                    self.srun.flush();
+                    self.srun.flush(index);
                 }
-                for frame in self.srun.receive() {
-                    self.on_srun(frame);
+                for frame in self.srun.receive(index) {
+                    self.on_srun(index, frame);
                 }
                 if !self.srun.is_connected() {
                     for input in &mut self.inputs {

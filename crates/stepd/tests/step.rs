@@ -353,18 +353,43 @@ impl Srun {
         spec.launch.script = None;
         spec.launch.io_address = listener.local_addr().expect("address").to_string();
         spec.launch.io_secret = "secret".to_owned();
+        let accepted = std::thread::spawn(move || Self::accept(&listener, "secret"));
         let step = RunningStep::start(spec);
+        (accepted.join().expect("introduced"), step)
+    }
+
+    fn accept(listener: &TcpListener, secret: &str) -> Self {
         let (stream, _) = listener.accept().expect("accept");
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
             .expect("timeout");
         let mut srun = Self { stream };
-        let StepFrame::Hello { secret, node, .. } = srun.next() else {
+        srun.welcome(secret);
+        srun
+    }
+
+    /// Introduces itself as one that knows `secret`, and checks that the step daemon knows it too.
+    fn welcome(&mut self, secret: &str) {
+        use sluice_frames::handshake::{Side, proof};
+        let StepFrame::Hello {
+            secret: sent,
+            node,
+            nonce,
+            ..
+        } = self.next()
+        else {
             panic!("no hello")
         };
-        assert_eq!((secret.as_str(), node.as_str()), ("secret", "n1"));
-        srun.send(&SrunFrame::Welcome);
-        (srun, step)
+        assert_eq!((sent.as_str(), node.as_str()), ("", "n1"));
+        self.send(&SrunFrame::Challenge {
+            nonce: "ours".to_owned(),
+            proof: proof(secret, Side::Srun, &nonce, "ours"),
+        });
+        let StepFrame::Proof { proof: shown } = self.next() else {
+            panic!("no proof")
+        };
+        assert_eq!(shown, proof(secret, Side::Step, &nonce, "ours"));
+        self.send(&SrunFrame::Welcome);
     }
 
     fn next(&mut self) -> StepFrame {
@@ -608,4 +633,103 @@ fn root_runs_the_step_as_its_user() {
         std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&out).expect("out")),
         65534
     );
+}
+
+/// A command that comes later hears what was said before it came, follows what comes, and can go without a trace; the first srun keeps
+/// its own streams.
+#[test]
+fn a_second_client_attaches() {
+    let mut spec = batch_spec(31, "");
+    spec.launch.task_ids = vec![0];
+    spec.launch.argv = [
+        "sh",
+        "-c",
+        "echo early; read line; echo got $line; read line; echo end $line",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let (mut srun, mut step) = Srun::start(spec);
+    loop {
+        if let StepFrame::Output { data, .. } = srun.next() {
+            assert_eq!(data, b"early\n");
+            break;
+        }
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let address = listener.local_addr().expect("address").to_string();
+    let accepted = std::thread::spawn(move || Srun::accept(&listener, "other"));
+    step.request(&ControlRequest::Attach {
+        address,
+        secret: "other".to_owned(),
+    });
+    let mut late = accepted.join().expect("attached");
+    assert!(matches!(
+        late.next(),
+        StepFrame::Started { error: None, .. }
+    ));
+    assert!(matches!(late.next(), StepFrame::Output { data, .. } if data == b"early\n"));
+    late.send(&SrunFrame::Input {
+        task: None,
+        data: b"from the second\n".to_vec(),
+    });
+    assert!(
+        matches!(late.next(), StepFrame::Output { data, .. } if data == b"got from the second\n")
+    );
+    // The end of its input is not the end of the task's.
+    late.send(&SrunFrame::Input {
+        task: None,
+        data: Vec::new(),
+    });
+    drop(late);
+    srun.send(&SrunFrame::Input {
+        task: None,
+        data: b"first\n".to_vec(),
+    });
+    let (output, exits) = srun.collect();
+    assert_eq!(output[&(0, false)], "got from the second\nend first\n");
+    assert_eq!(exits, [(0, WaitStatus::SUCCESS)]);
+    step.finish();
+}
+
+/// Somebody who listens at the port and does not know the secret gets nothing: the step is refused.
+#[test]
+fn a_stranger_at_the_port_is_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let mut spec = batch_spec(32, "");
+    spec.launch.step_id = StepId::Num(0);
+    spec.launch.script = None;
+    spec.launch.argv = vec!["true".to_owned()];
+    spec.launch.io_address = listener.local_addr().expect("address").to_string();
+    spec.launch.io_secret = "secret".to_owned();
+    let stranger = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("accept");
+        let mut stranger = Srun { stream };
+        assert!(matches!(stranger.next(), StepFrame::Hello { .. }));
+        stranger.send(&SrunFrame::Challenge {
+            nonce: "x".to_owned(),
+            proof: "00".to_owned(),
+        });
+    });
+    let mut step = RunningStep::start(spec);
+    stranger.join().expect("spoke");
+    let exit = step.finish();
+    assert!(
+        exit.launch_error
+            .as_deref()
+            .is_some_and(|text| text.contains("does not know the step's secret")),
+        "{exit:?}"
+    );
+}
+
+/// Each rank has the program of its line.
+#[test]
+fn several_programs() {
+    let mut spec = batch_spec(33, "");
+    spec.launch.task_ids = vec![2, 3];
+    spec.launch.options.multi_prog = Some("0-2 echo a%t\n* echo b%o %t\n".to_owned());
+    let (mut srun, mut step) = Srun::start(spec);
+    let (output, _) = srun.collect();
+    assert_eq!(output[&(2, false)], "a2\n");
+    assert_eq!(output[&(3, false)], "b3 3\n");
+    step.finish();
 }

@@ -46,6 +46,8 @@ pub enum Effect {
     },
     /// Remove a report from the outbox; answer with `on_acknowledged`.
     Acknowledged(u64),
+    /// Run RebootProgram; why, for the log.
+    Reboot(String),
     /// Fetch the configuration again.
     FetchConfiguration(u64),
     /// Seconds between heartbeats.

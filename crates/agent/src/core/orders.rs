@@ -71,7 +71,19 @@ impl AgentCore {
                 job_id,
                 step_id,
             } => self.on_report_usage(request, job_id, step_id),
+            AgentOrder::AttachStep {
+                job_id,
+                step_id,
+                address,
+                secret,
+            } => self.to_live_steps(job_id, |step| {
+                (step == step_id).then(|| ControlRequest::Attach {
+                    address: address.clone(),
+                    secret: secret.clone(),
+                })
+            }),
             AgentOrder::Acknowledge { sequence } => vec![Effect::Acknowledged(sequence)],
+            AgentOrder::Reboot { reason } => vec![Effect::Reboot(reason)],
             AgentOrder::Configuration { version } => vec![Effect::FetchConfiguration(version)],
             AgentOrder::Registered {
                 jobs,
@@ -187,6 +199,7 @@ impl AgentCore {
                 }
                 SignalTarget::BatchShell => is_batch(step).then_some(Audience::TasksOnly),
                 SignalTarget::Full if is_batch(step) => Some(Audience::Tree),
+                SignalTarget::Full if step == StepId::Extern => None,
                 SignalTarget::Full => Some(Audience::Tasks),
             };
             audience.map(|audience| ControlRequest::Signal { audience, signal })

@@ -65,6 +65,8 @@ fn launch(id: u32, attempt: u32, step_id: StepId) -> StepLaunch {
         io_secret: String::new(),
         restart_count: 0,
         cpu_bind: None,
+        distribution: None,
+        options: Default::default(),
     }
 }
 
@@ -157,6 +159,7 @@ fn names(effects: &[Effect]) -> Vec<String> {
                 format!("unkillable {job_id}.{step_id}")
             }
             Effect::Acknowledged(sequence) => format!("acknowledged {sequence}"),
+            Effect::Reboot(reason) => format!("reboot {reason}"),
             Effect::FetchConfiguration(version) => format!("configuration {version}"),
             Effect::SetHeartbeat(secs) => format!("heartbeat {secs}"),
             Effect::Report(report) => match report {

@@ -77,6 +77,26 @@ impl Service {
         });
     }
 
+    pub(super) fn run_reboot_program(&self, reason: &str) {
+        let Some(program) = self.node.config.agent.reboot_program.clone() else {
+            error!("the controller asks for a reboot ({reason}) and RebootProgram is not set here");
+            return;
+        };
+        tracing::warn!("reboot: {reason}");
+        let environment = [
+            ("SLURMD_NODENAME".to_owned(), self.node.node.name.clone()),
+            (
+                "SLURM_CONF".to_owned(),
+                self.node.source.path.to_string_lossy().into_owned(),
+            ),
+        ];
+        tokio::spawn(async move {
+            if let Err(error) = scripts::run(Path::new(&program), &environment, None).await {
+                error!("RebootProgram: {error}");
+            }
+        });
+    }
+
     pub(super) fn run_unkillable_program(&self, job_id: JobId, step_id: StepId) {
         error!(job = %job_id, step = %step_id, "processes survive SIGKILL; the node is drained");
         let Some(program) = self.node.config.agent.unkillable_step_program.clone() else {

@@ -61,6 +61,15 @@ pub fn machine_cpus() -> Vec<MachineCpu> {
     cpus
 }
 
+/// NUMA node of a CPU.
+pub fn numa_node(cpu: u32) -> Option<u32> {
+    let folder = fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}")).ok()?;
+    folder.flatten().find_map(|entry| {
+        let name = entry.file_name();
+        name.to_str()?.strip_prefix("node")?.parse().ok()
+    })
+}
+
 /// Numbers of a kernel CPU list such as `0-3,8`.
 fn parse_cpu_list(text: &str) -> Vec<u32> {
     text.trim()

@@ -26,6 +26,10 @@ use super::spool::Spool;
 
 /// How long a step daemon may take until its control socket exists.
 const START_MAX: Duration = Duration::from_secs(3);
+/// How long a request waits for the daemon of a step that is being started. Generous: a lost order to end a step would leave it for ever.
+const REQUEST_MAX: Duration = Duration::from_secs(60);
+/// Age from which a step without a daemon is not waited for.
+const YOUNG: Duration = Duration::from_secs(60);
 const SIGKILL: i32 = 9;
 
 /// What happened to a step.
@@ -271,10 +275,11 @@ async fn connect_within(folder: &Path, limit: Duration) -> Option<UnixStream> {
 fn is_young(folder: &Path) -> bool {
     let changed =
         std::fs::metadata(folder.join(SPEC_FILE)).and_then(|metadata| metadata.modified());
-    changed.is_ok_and(|time| {
-        time.elapsed()
-            .is_ok_and(|age| age < Duration::from_secs(30))
-    })
+    match changed {
+        Ok(time) => time.elapsed().is_ok_and(|age| age < YOUNG),
+        // Being prepared at this moment: the order to end a step may be on the heels of the order to start it.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
 /// Requests to step daemons, in order for each step.
@@ -319,7 +324,7 @@ async fn serve_queue(
     mut requests: mpsc::UnboundedReceiver<ControlRequest>,
 ) {
     while let Some(request) = requests.recv().await {
-        let Some(mut stream) = connect_within(&folder, START_MAX).await else {
+        let Some(mut stream) = connect_within(&folder, REQUEST_MAX).await else {
             debug!(job = %step.job_id, step = %step.step_id, "no step daemon for {request:?}");
             continue;
         };

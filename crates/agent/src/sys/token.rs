@@ -7,7 +7,8 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::LazyLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde::Serialize;
@@ -125,14 +126,12 @@ impl ClusterKey {
         agent: Option<&str>,
         lifespan_secs: u64,
     ) -> Result<String, TokenError> {
-        let iat = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |time| time.as_secs());
+        let (iat, end) = times();
         let claims = Claims {
             sun,
             uid,
             iat,
-            exp: iat + lifespan_secs,
+            exp: end + lifespan_secs,
             agent,
         };
         Ok(jsonwebtoken::encode(
@@ -141,6 +140,21 @@ impl ClusterKey {
             &self.signing,
         )?)
     }
+}
+
+fn wall_secs() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs())
+}
+
+/// The present in seconds since 1970, as the earliest and the latest that it may be: the system's clock, and what it was at the
+/// agent's start with the time that passed since. A clock that jumps must not cost a node its controller.
+fn times() -> (u64, u64) {
+    static START: LazyLock<(Instant, u64)> = LazyLock::new(|| (Instant::now(), wall_secs()));
+    let steady = START.1 + START.0.elapsed().as_secs();
+    let wall = wall_secs();
+    (wall.min(steady), wall.max(steady))
 }
 
 fn check_mode(path: &Path) -> Result<(), TokenError> {

@@ -94,6 +94,8 @@ struct Bundle(String);
 
 #[tonic::async_trait]
 impl Admin for Bundle {
+    type DumpStateStream = Pin<Box<dyn Stream<Item = Result<v1::DumpStateChunk, Status>> + Send>>;
+
     async fn get_config_bundle(
         &self,
         request: Request<v1::GetConfigBundleRequest>,
@@ -146,6 +148,62 @@ impl Admin for Bundle {
         &self,
         _: Request<v1::SetDebugRequest>,
     ) -> Result<Response<v1::SetDebugReply>, Status> {
+        Err(Status::unimplemented("test"))
+    }
+
+    async fn change_partition(
+        &self,
+        _: Request<v1::ChangePartitionRequest>,
+    ) -> Result<Response<v1::AdminReply>, Status> {
+        Err(Status::unimplemented("test"))
+    }
+
+    async fn delete_partition(
+        &self,
+        _: Request<v1::DeletePartitionRequest>,
+    ) -> Result<Response<v1::AdminReply>, Status> {
+        Err(Status::unimplemented("test"))
+    }
+
+    async fn create_nodes(
+        &self,
+        _: Request<v1::CreateNodesRequest>,
+    ) -> Result<Response<v1::AdminReply>, Status> {
+        Err(Status::unimplemented("test"))
+    }
+
+    async fn delete_nodes(
+        &self,
+        _: Request<v1::DeleteNodesRequest>,
+    ) -> Result<Response<v1::AdminReply>, Status> {
+        Err(Status::unimplemented("test"))
+    }
+
+    async fn reboot_nodes(
+        &self,
+        _: Request<v1::RebootNodesRequest>,
+    ) -> Result<Response<v1::AdminReply>, Status> {
+        Err(Status::unimplemented("test"))
+    }
+
+    async fn update_steps(
+        &self,
+        _: Request<v1::UpdateStepsRequest>,
+    ) -> Result<Response<v1::AdminReply>, Status> {
+        Err(Status::unimplemented("test"))
+    }
+
+    async fn top_jobs(
+        &self,
+        _: Request<v1::TopJobsRequest>,
+    ) -> Result<Response<v1::TopJobsReply>, Status> {
+        Err(Status::unimplemented("test"))
+    }
+
+    async fn dump_state(
+        &self,
+        _: Request<v1::DumpStateRequest>,
+    ) -> Result<Response<Self::DumpStateStream>, Status> {
         Err(Status::unimplemented("test"))
     }
 }
@@ -469,6 +527,8 @@ pub fn batch(id: u32, attempt: u32, script: &str, out: &Path) -> StepLaunch {
         io_secret: String::new(),
         restart_count: 0,
         cpu_bind: None,
+        distribution: None,
+        options: Default::default(),
     }
 }
 

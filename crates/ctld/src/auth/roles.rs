@@ -64,6 +64,12 @@ impl Roles {
         self.role_of(identity) >= Role::Administrator
     }
 
+    /// As [`Self::is_privileged`], of a user in whose name the administrator acts.
+    #[must_use]
+    pub fn is_privileged_uid(&self, uid: u32) -> bool {
+        self.role_of_uid(uid) >= Role::Operator
+    }
+
     /// May act on what belongs to others: operator or administrator.
     #[must_use]
     pub fn is_privileged(&self, identity: &Identity) -> bool {

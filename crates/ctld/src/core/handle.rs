@@ -37,6 +37,8 @@ pub(super) struct Done {
 pub(super) enum Message {
     /// A command.
     Work(Work),
+    /// Tell the live state and the position it is at, between two batches.
+    State(oneshot::Sender<(crate::journal::Position, Cluster)>),
     /// A checkpoint was written: older segments may go.
     CheckpointWritten(crate::journal::Position),
     /// Write a checkpoint and end.
@@ -165,6 +167,19 @@ impl CoreHandle {
             .blocking_send(Message::Work(work(command, sender)))
             .map_err(|_| CoreError::Stopped)?;
         receiver.blocking_recv().map_err(|_| CoreError::Stopped)?
+    }
+
+    /// The live state itself, with the journal position it is at.
+    ///
+    /// # Errors
+    /// That the daemon stops.
+    pub async fn state(&self) -> Result<(crate::journal::Position, Cluster), CoreError> {
+        let (sender, receiver) = oneshot::channel();
+        self.queue
+            .send(Message::State(sender))
+            .await
+            .map_err(|_| CoreError::Stopped)?;
+        receiver.await.map_err(|_| CoreError::Stopped)
     }
 
     /// Asks the writer to write a checkpoint and end; waits for it.

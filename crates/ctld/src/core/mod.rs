@@ -6,6 +6,7 @@
 
 pub mod checkpoint;
 pub mod clock;
+pub mod cron;
 pub mod handle;
 pub mod outbox;
 pub mod planner;

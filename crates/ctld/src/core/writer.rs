@@ -20,6 +20,7 @@ use super::planner::PlannerWake;
 use super::{Sessions, Watchers, checkpoint, now, now_ms};
 use crate::journal::{EventJournal, JournalError};
 use crate::notify;
+use crate::triggers::TriggerRun;
 
 /// Commands that share one fsync.
 const BATCH_MAX: usize = 512;
@@ -40,6 +41,8 @@ pub struct Outputs {
     pub planner: PlannerWake,
     /// Mail program and its arguments are run here.
     pub mail: mpsc::UnboundedSender<(String, String)>,
+    /// Programs of triggers are run here.
+    pub triggers: mpsc::UnboundedSender<TriggerRun>,
 }
 
 /// The writer's parts.
@@ -124,6 +127,7 @@ impl Writer {
     ) -> Result<Option<tokio::sync::oneshot::Sender<()>>, JournalError> {
         let mut finished: Vec<(Vec<Effect>, Answer)> = Vec::with_capacity(batch.len());
         let mut stop = None;
+        let mut states = Vec::new();
         let mut appended = 0;
         let time = now();
         let time_ms = now_ms();
@@ -155,6 +159,7 @@ impl Writer {
                     }
                     finished.push((done.effects, done.answer));
                 }
+                Message::State(sender) => states.push(sender),
                 Message::CheckpointWritten(oldest) => {
                     self.checkpoint_running = false;
                     if let Err(error) = self.journal.prune(oldest) {
@@ -179,6 +184,9 @@ impl Writer {
             }
         }
         *self.handle.snapshot.write() = Arc::new(self.cluster.clone());
+        for sender in states {
+            let _ = sender.send((self.journal.durable(), self.cluster.clone()));
+        }
         for (effects, answer) in finished {
             for effect in effects {
                 self.carry_out(effect);
@@ -252,6 +260,19 @@ impl Writer {
             }
             Effect::Mail { to, subject } => {
                 let _ = self.outputs.mail.send((to, subject));
+            }
+            Effect::RunTrigger {
+                id,
+                uid,
+                program,
+                argument,
+            } => {
+                let _ = self.outputs.triggers.send(TriggerRun {
+                    id,
+                    uid,
+                    program,
+                    argument,
+                });
             }
             Effect::ConfigChanged => self
                 .outputs

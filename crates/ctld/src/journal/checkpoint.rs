@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::segment::{sync_dir, write_whole};
-use super::{JournalError, Position};
+use super::{JournalError, Position, SurveyedCheckpoint};
 
 const MAGIC: &[u8; 8] = b"SLUICECP";
 const HEADER_BYTES: usize = 40;
@@ -136,6 +136,20 @@ impl CheckpointStore {
         }
         found.sort();
         Ok(found)
+    }
+
+    /// Every checkpoint, oldest first: where it is, and either what it holds or why it cannot be read.
+    pub(crate) fn survey(&self) -> Result<Vec<SurveyedCheckpoint>, JournalError> {
+        let found = self.list()?.into_iter().map(|(_, path)| {
+            let content = read(&path).map_err(|fault| match fault {
+                Fault::Format(format) => {
+                    format!("it has format {format}, which is newer than {CHECKPOINT_FORMAT}")
+                }
+                Fault::Unreadable(reason) => reason,
+            });
+            SurveyedCheckpoint { path, content }
+        });
+        Ok(found.collect())
     }
 
     /// The newest position that some file is named after, readable or not.

@@ -166,8 +166,8 @@ fn damage_text(damage: &[Damage]) -> String {
         text.push_str(&one.to_string());
     }
     text.push_str(
-        "\n\nhint: restore the file from a backup; or start ctld once with -i, which keeps a copy of each damaged file, skips what \
-         cannot be read and loses those changes",
+        "\n\nhint: restore the file from a backup; `sluice journal check` says which jobs a repair would lose; `sluice journal repair`, \
+         or one start of ctld with -i, keeps a copy of each damaged file, skips what cannot be read and loses those changes",
     );
     text
 }

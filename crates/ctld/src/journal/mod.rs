@@ -19,6 +19,7 @@ mod reader;
 mod record;
 mod recovery;
 mod segment;
+mod survey;
 
 pub use checkpoint::{CheckpointFile, CheckpointStore, encode_state};
 pub use error::JournalError;
@@ -31,6 +32,7 @@ pub use pin::Pin;
 pub use reader::{JournalReader, Record};
 pub use recovery::{Damage, OnDamage, RecoveryReport, TornTail};
 pub use segment::{JOURNAL_FORMAT, LogFile};
+pub use survey::{Survey, SurveyedCheckpoint, survey};
 
 use serde::{Deserialize, Serialize};
 

@@ -134,6 +134,22 @@ pub(crate) struct Recovered {
     pub report: RecoveryReport,
 }
 
+/// A segment as [`look`] found it.
+pub(crate) struct Looked {
+    pub bytes: Vec<u8>,
+    pub records: Vec<RecordView>,
+    /// Its damage, by index into the report's list.
+    pub damage: std::ops::Range<usize>,
+}
+
+/// Whether the files may be changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hands {
+    Mend(OnDamage),
+    /// Everything stays as it is, and damage is reported.
+    Off,
+}
+
 /// Checks all segments of `dir`, repairs what may be repaired.
 ///
 /// `confirmed` is a position known to have been durable (a checkpoint was made from it): damage up to there is never taken for
@@ -144,6 +160,25 @@ pub(crate) fn recover(
     confirmed: Position,
 ) -> Result<Recovered, JournalError> {
     remove_leftovers(dir)?;
+    examine(dir, Hands::Mend(on_damage), confirmed, |_| {})
+}
+
+/// As [`recover`] with damage skipped, but nothing is changed; `see` gets each segment, oldest first.
+pub(crate) fn look(
+    dir: &Path,
+    confirmed: Position,
+    see: impl FnMut(Looked),
+) -> Result<RecoveryReport, JournalError> {
+    examine(dir, Hands::Off, confirmed, see).map(|found| found.report)
+}
+
+fn examine(
+    dir: &Path,
+    hands: Hands,
+    confirmed: Position,
+    mut see: impl FnMut(Looked),
+) -> Result<Recovered, JournalError> {
+    let skips = hands != Hands::Mend(OnDamage::Refuse);
     let files = segment::list(dir)?;
     check_formats(&files)?;
 
@@ -158,11 +193,12 @@ pub(crate) fn recover(
     let newest = files.len().checked_sub(1);
     for (index, file) in files.into_iter().enumerate() {
         let is_newest = Some(index) == newest;
-        let Some(mut scanned) = scan(file, previous_last, is_newest)? else {
-            continue; // A segment whose creation was interrupted; it held nothing and is gone.
+        let Some(mut scanned) = scan(file, previous_last, is_newest, hands)? else {
+            continue; // A segment whose creation was interrupted; it held nothing.
         };
         if is_newest {
-            out.report.torn = cut_torn_tail(&mut scanned, confirmed)?;
+            out.report.torn = cut_torn_tail(&mut scanned, confirmed, hands)?;
+            forget_unfinished_end(&mut scanned, confirmed);
         }
         if let Some(open_end) = damage
             .last_mut()
@@ -174,7 +210,7 @@ pub(crate) fn recover(
         let jump_allowed = may_jump || scanned.header.gaps;
         let found = damage_of(&scanned, previous_last.filter(|_| !jump_allowed), is_newest);
         may_jump = scanned.header.gaps || !found.is_empty();
-        if is_newest && on_damage == OnDamage::Skip {
+        if is_newest && skips {
             drop_unfinished_batch(&mut scanned, confirmed);
         }
         if let Some(last) = scanned.records.last() {
@@ -186,16 +222,22 @@ pub(crate) fn recover(
         if out.report.first.is_none() {
             out.report.first = scanned.records.first().map(|record| record.position);
         }
-        if !found.is_empty() && on_damage == OnDamage::Skip {
+        if !found.is_empty() && hands == Hands::Mend(OnDamage::Skip) {
             keep_readable(&scanned)?;
             out.open_header = None; // Never append behind a repair: a new segment begins.
         } else {
             out.open_header = Some(scanned.header);
         }
+        let begin = damage.len();
         damage.extend(found);
         out.segments.push(scanned.file);
+        see(Looked {
+            bytes: scanned.bytes,
+            records: scanned.records,
+            damage: begin..damage.len(),
+        });
     }
-    if on_damage == OnDamage::Refuse && !damage.is_empty() {
+    if !skips && !damage.is_empty() {
         return Err(JournalError::Damaged(damage));
     }
     out.report.skipped = damage;
@@ -241,11 +283,12 @@ fn check_formats(files: &[SegmentFile]) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// Reads a segment. `None`: it is the newest one, its header never reached the disk, and it was removed.
+/// Reads a segment. `None`: it is the newest one and its header never reached the disk; it is removed.
 fn scan(
     file: SegmentFile,
     previous_last: Option<Position>,
     is_newest: bool,
+    hands: Hands,
 ) -> Result<Option<Scanned>, JournalError> {
     let bytes = fs::read(&file.path).map_err(JournalError::io("read", &file.path))?;
     let header = SegmentHeader::decode(&bytes)
@@ -254,7 +297,9 @@ fn scan(
     let Some(header) = header else {
         // The header is durable before the first record is written. A file that is no longer than it has no records.
         if is_newest && bytes.len() <= SEGMENT_HEADER_BYTES {
-            fs::remove_file(&file.path).map_err(JournalError::io("remove", &file.path))?;
+            if hands != Hands::Off {
+                fs::remove_file(&file.path).map_err(JournalError::io("remove", &file.path))?;
+            }
             return Ok(None);
         }
         // Without the header the salt is unknown, so none of its records can be trusted.
@@ -327,6 +372,7 @@ fn scan_records(
 fn cut_torn_tail(
     scanned: &mut Scanned,
     confirmed: Position,
+    hands: Hands,
 ) -> Result<Option<TornTail>, JournalError> {
     let first_hole = scanned.holes.first().copied();
     // Index of the first record that no longer counts, and where the cut would be, going by holes or by an incomplete batch.
@@ -369,16 +415,26 @@ fn cut_torn_tail(
         bytes: (scanned.bytes.len() - cut_at) as u64,
         kept_as: scanned.file.path.with_extension("torn"),
     };
-    segment::write_whole(&torn.kept_as, &[&scanned.bytes[cut_at..]])?;
-    fs::OpenOptions::new()
-        .write(true)
-        .open(&torn.file)
-        .and_then(|file| file.set_len(torn.offset).and_then(|()| file.sync_all()))
-        .map_err(JournalError::io("shorten", &torn.file))?;
+    if hands != Hands::Off {
+        segment::write_whole(&torn.kept_as, &[&scanned.bytes[cut_at..]])?;
+        fs::OpenOptions::new()
+            .write(true)
+            .open(&torn.file)
+            .and_then(|file| file.set_len(torn.offset).and_then(|()| file.sync_all()))
+            .map_err(JournalError::io("shorten", &torn.file))?;
+    }
     scanned.bytes.truncate(cut_at);
     scanned.records.truncate(kept);
     scanned.holes.clear();
     Ok(Some(torn))
+}
+
+/// With damage before it an unfinished write at the end is not cut off here; it is no damage all the same.
+fn forget_unfinished_end(scanned: &mut Scanned, confirmed: Position) {
+    let is_end = |hole: &Hole| hole.next.is_none() && hole.expected > confirmed;
+    if scanned.holes.len() > 1 && scanned.holes.last().is_some_and(is_end) {
+        scanned.holes.pop();
+    }
 }
 
 /// With damage before it the unfinished last batch was not cut off; its first records do not count either.

@@ -9,6 +9,7 @@
 //! Source: `sacctmgr(1)`, `sacct(1)`, `slurm.conf(5)` (PrivateData).
 
 mod adding;
+mod changing;
 mod listing;
 mod query;
 pub mod roles;
@@ -16,19 +17,25 @@ pub mod roles;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use sluice_accounting::{AccountingError, AccountingStore};
+use sluice_accounting::{AccountingError, AccountingStore, EventQuery, TimeWindow};
 use sluice_model::error_code::ErrorCode;
-use sluice_proto::status_from;
+use sluice_model::time::UnixSeconds;
 use sluice_proto::v1::accounting_server::Accounting;
 use sluice_proto::v1::{
-    AddAccountsRequest, AddClusterRequest, AddReply, AddUsersRequest, JobRecordsChunk,
-    ListAccountsReply, ListAccountsRequest, ListAssociationsReply, ListAssociationsRequest,
-    ListClustersReply, ListClustersRequest, ListQosReply, ListQosRequest, ListUsersReply,
-    ListUsersRequest, QueryJobsRequest,
+    AddAccountsRequest, AddClusterRequest, AddQosRequest, AddReply, AddResourceRequest,
+    AddUsersRequest, ChangeReply, DeleteRequest, EventRecord, JobRecordsChunk, ListAccountsReply,
+    ListAccountsRequest, ListAssociationsReply, ListAssociationsRequest, ListClustersReply,
+    ListClustersRequest, ListEventsReply, ListEventsRequest, ListQosReply, ListQosRequest,
+    ListResourcesReply, ListResourcesRequest, ListRunawayJobsReply, ListRunawayJobsRequest,
+    ListTransactionsReply, ListTransactionsRequest, ListTresReply, ListTresRequest, ListUsersReply,
+    ListUsersRequest, ListWckeysReply, ListWckeysRequest, ModifyRequest, QueryJobsRequest,
+    SetCoordinatorsRequest,
 };
+use sluice_proto::{Wire, status_from};
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
+use self::changing::Rights;
 use super::Shared;
 use crate::auth::{Identity, identity_of};
 
@@ -65,6 +72,35 @@ impl AccountingService {
         }
     }
 
+    /// As [`Self::require_operator`], with the words for changes.
+    fn require_change(&self, identity: &Identity) -> Result<(), Status> {
+        if self.rights(identity) >= Rights::Operator {
+            Ok(())
+        } else {
+            Err(status_from(
+                ErrorCode::AccessDenied,
+                "Access/permission denied",
+            ))
+        }
+    }
+
+    fn rights(&self, identity: &Identity) -> Rights {
+        if self.shared.roles.is_administrator(identity) {
+            Rights::Administrator
+        } else if self.shared.roles.is_privileged(identity) {
+            Rights::Operator
+        } else {
+            Rights::User
+        }
+    }
+
+    /// Rights and default accounts are in force at once.
+    async fn after_change(&self, changes: bool) {
+        if changes && let Err(error) = roles::load(&self.shared).await {
+            tracing::warn!("rights of users could not be read again: {error}");
+        }
+    }
+
     fn require_administrator(&self, identity: &Identity, what: &str) -> Result<(), Status> {
         if self.shared.roles.is_administrator(identity) {
             Ok(())
@@ -73,6 +109,17 @@ impl AccountingService {
             Err(status_from(ErrorCode::AccessDenied, text))
         }
     }
+}
+
+/// A window with what is given; `None` = all times.
+fn window(start: Option<i64>, end: Option<i64>) -> Option<TimeWindow> {
+    if start.is_none() && end.is_none() {
+        return None;
+    }
+    Some(TimeWindow {
+        start: UnixSeconds(start.unwrap_or(0)),
+        end: end.map_or_else(crate::core::now, UnixSeconds),
+    })
 }
 
 /// Whether PrivateData names `what` and the caller is one it hides things from.
@@ -108,19 +155,8 @@ fn store_status(error: &AccountingError) -> Status {
             Status::already_exists(format!(" Already existing {what}"))
         }
         AccountingError::NotFound { .. } => Status::not_found(error.to_string()),
+        AccountingError::Refused { text } => Status::failed_precondition(text.clone()),
         AccountingError::InUse { .. } => Status::failed_precondition(error.to_string()),
-    }
-}
-
-/// The store keeps what was removed for old records, and does not read it back.
-fn refuse_deleted(with_deleted: bool) -> Result<(), Status> {
-    if with_deleted {
-        Err(status_from(
-            ErrorCode::NotSupported,
-            "WithDeleted: what was removed cannot be listed; leave the option out",
-        ))
-    } else {
-        Ok(())
     }
 }
 
@@ -144,11 +180,12 @@ impl Accounting for AccountingService {
     ) -> Result<Response<ListClustersReply>, Status> {
         let (_, store) = self.begin(&request)?;
         let request = request.into_inner();
-        refuse_deleted(request.with_deleted)?;
-        let clusters = store
-            .clusters()
-            .await
-            .map_err(|error| store_status(&error))?;
+        let clusters = if request.with_deleted {
+            store.all_clusters().await
+        } else {
+            store.clusters().await
+        };
+        let clusters = clusters.map_err(|error| store_status(&error))?;
         Ok(Response::new(listing::clusters(clusters, &request.names)))
     }
 
@@ -158,13 +195,14 @@ impl Accounting for AccountingService {
     ) -> Result<Response<ListAccountsReply>, Status> {
         let (identity, store) = self.begin(&request)?;
         let request = request.into_inner();
-        refuse_deleted(request.with_deleted)?;
         let viewer =
             hidden(&self.shared, "accounts", &identity).then_some(identity.user_name.as_str());
-        let accounts = store
-            .accounts()
-            .await
-            .map_err(|error| store_status(&error))?;
+        let accounts = if request.with_deleted {
+            store.all_accounts().await
+        } else {
+            store.accounts().await
+        };
+        let accounts = accounts.map_err(|error| store_status(&error))?;
         Ok(Response::new(listing::accounts(
             accounts,
             &request.names,
@@ -178,10 +216,14 @@ impl Accounting for AccountingService {
     ) -> Result<Response<ListUsersReply>, Status> {
         let (identity, store) = self.begin(&request)?;
         let request = request.into_inner();
-        refuse_deleted(request.with_deleted)?;
         let viewer =
             hidden(&self.shared, "users", &identity).then_some(identity.user_name.as_str());
-        let users = store.users().await.map_err(|error| store_status(&error))?;
+        let users = if request.with_deleted {
+            store.all_users().await
+        } else {
+            store.users().await
+        };
+        let users = users.map_err(|error| store_status(&error))?;
         Ok(Response::new(listing::users(users, &request.names, viewer)))
     }
 
@@ -191,11 +233,12 @@ impl Accounting for AccountingService {
     ) -> Result<Response<ListAssociationsReply>, Status> {
         let (identity, store) = self.begin(&request)?;
         let request = request.into_inner();
-        refuse_deleted(request.with_deleted)?;
-        let rows = store
-            .associations(None)
-            .await
-            .map_err(|error| store_status(&error))?;
+        let rows = if request.with_deleted {
+            store.all_associations().await
+        } else {
+            store.associations(None).await
+        };
+        let rows = rows.map_err(|error| store_status(&error))?;
         let viewer = if hidden(&self.shared, "users", &identity) {
             let accounts = store
                 .accounts()
@@ -221,8 +264,12 @@ impl Accounting for AccountingService {
     ) -> Result<Response<ListQosReply>, Status> {
         let (_, store) = self.begin(&request)?;
         let request = request.into_inner();
-        refuse_deleted(request.with_deleted)?;
-        let qos = store.qos().await.map_err(|error| store_status(&error))?;
+        let qos = if request.with_deleted {
+            store.all_qos().await
+        } else {
+            store.qos().await
+        };
+        let qos = qos.map_err(|error| store_status(&error))?;
         Ok(Response::new(listing::qos(qos, &request.names)))
     }
 
@@ -242,7 +289,12 @@ impl Accounting for AccountingService {
         request: Request<AddAccountsRequest>,
     ) -> Result<Response<AddReply>, Status> {
         let (identity, store) = self.begin(&request)?;
-        self.require_operator(&identity)?;
+        if let Err(refusal) = self.require_operator(&identity) {
+            let wanted = request.get_ref();
+            let parent = std::slice::from_ref(&wanted.parent);
+            changing::check_coordinator(store, &identity, parent, &wanted.clusters, refusal)
+                .await?;
+        }
         adding::add_accounts(store, &identity, request.into_inner())
             .await
             .map(Response::new)
@@ -253,17 +305,219 @@ impl Accounting for AccountingService {
         request: Request<AddUsersRequest>,
     ) -> Result<Response<AddReply>, Status> {
         let (identity, store) = self.begin(&request)?;
-        self.require_operator(&identity)?;
+        if let Err(refusal) = self.require_operator(&identity) {
+            let wanted = request.get_ref();
+            let mut accounts = wanted.accounts.clone();
+            accounts.extend(Some(wanted.default_account.clone()).filter(|name| !name.is_empty()));
+            changing::check_coordinator(store, &identity, &accounts, &wanted.clusters, refusal)
+                .await?;
+        }
         if request.get_ref().admin_level.is_some() {
             self.require_administrator(&identity, "set AdminLevel")?;
         }
         // A first account becomes the default one, so rights are not all that a new user brings.
         let changes = !request.get_ref().dry_run;
         let reply = adding::add_users(store, &identity, request.into_inner()).await?;
-        if changes && let Err(error) = roles::load(&self.shared).await {
-            tracing::warn!("rights of users could not be read again: {error}");
+        self.after_change(changes).await;
+        Ok(Response::new(reply))
+    }
+
+    async fn add_qos(
+        &self,
+        request: Request<AddQosRequest>,
+    ) -> Result<Response<ChangeReply>, Status> {
+        let (identity, store) = self.begin(&request)?;
+        self.require_change(&identity)?;
+        let reply = changing::add_qos(store, &identity, request.into_inner()).await?;
+        Ok(Response::new(reply))
+    }
+
+    async fn add_resource(
+        &self,
+        request: Request<AddResourceRequest>,
+    ) -> Result<Response<ChangeReply>, Status> {
+        let (identity, store) = self.begin(&request)?;
+        self.require_change(&identity)?;
+        let reply = changing::add_resource(store, &identity, request.into_inner()).await?;
+        Ok(Response::new(reply))
+    }
+
+    async fn set_coordinators(
+        &self,
+        request: Request<SetCoordinatorsRequest>,
+    ) -> Result<Response<ChangeReply>, Status> {
+        let (identity, store) = self.begin(&request)?;
+        self.require_change(&identity)?;
+        let reply = changing::set_coordinators(store, &identity, request.into_inner()).await?;
+        Ok(Response::new(reply))
+    }
+
+    async fn modify(
+        &self,
+        request: Request<ModifyRequest>,
+    ) -> Result<Response<ChangeReply>, Status> {
+        let (identity, store) = self.begin(&request)?;
+        let changes = !request.get_ref().dry_run;
+        let own = self.shared.core.snapshot().config.cluster_name.clone();
+        let rights = self.rights(&identity);
+        let reply = changing::modify(store, &identity, rights, &own, request.into_inner()).await?;
+        self.after_change(changes).await;
+        Ok(Response::new(reply))
+    }
+
+    async fn delete(
+        &self,
+        request: Request<DeleteRequest>,
+    ) -> Result<Response<ChangeReply>, Status> {
+        let (identity, store) = self.begin(&request)?;
+        let changes = !request.get_ref().dry_run;
+        let rights = self.rights(&identity);
+        let reply = changing::delete(store, &identity, rights, request.into_inner()).await?;
+        self.after_change(changes).await;
+        Ok(Response::new(reply))
+    }
+
+    async fn list_tres(
+        &self,
+        request: Request<ListTresRequest>,
+    ) -> Result<Response<ListTresReply>, Status> {
+        let (_, store) = self.begin(&request)?;
+        let tres = store.tres().await.map_err(|error| store_status(&error))?;
+        Ok(Response::new(ListTresReply {
+            tres: tres.into_wire(),
+        }))
+    }
+
+    async fn list_transactions(
+        &self,
+        request: Request<ListTransactionsRequest>,
+    ) -> Result<Response<ListTransactionsReply>, Status> {
+        let (_, store) = self.begin(&request)?;
+        let request = request.into_inner();
+        let found = store
+            .transactions(window(request.start, request.end))
+            .await
+            .map_err(|error| store_status(&error))?;
+        Ok(Response::new(ListTransactionsReply {
+            transactions: found.into_wire(),
+        }))
+    }
+
+    async fn list_events(
+        &self,
+        request: Request<ListEventsRequest>,
+    ) -> Result<Response<ListEventsReply>, Status> {
+        let (identity, store) = self.begin(&request)?;
+        if hidden(&self.shared, "events", &identity) {
+            return Err(status_from(
+                ErrorCode::AccessDenied,
+                "Access/permission denied",
+            ));
+        }
+        let request = request.into_inner();
+        let query = EventQuery {
+            clusters: request.clusters,
+            nodes: request.nodes,
+            window: window(request.start, request.end),
+            open_only: request.open_only,
+        };
+        let events = store
+            .node_events(&query)
+            .await
+            .map_err(|error| store_status(&error))?;
+        let clusters = store
+            .clusters()
+            .await
+            .map_err(|error| store_status(&error))?;
+        let mut reply = ListEventsReply::default();
+        for (cluster, event) in events {
+            let user = match event.user.parse::<u32>() {
+                Ok(uid) => {
+                    let found = self.shared.users.find_uid(uid).await.ok().flatten();
+                    let name = found.map_or_else(|| uid.to_string(), |user| user.name);
+                    format!("{name}({uid})")
+                }
+                Err(_) => event.user,
+            };
+            let cluster_nodes = if event.node.is_empty() {
+                let record = clusters.iter().find(|record| record.name == cluster);
+                record
+                    .map(|record| record.node_list.clone())
+                    .unwrap_or_default()
+            } else {
+                String::new()
+            };
+            reply.events.push(EventRecord {
+                cluster,
+                node: event.node,
+                time_start: event.time_start.0,
+                time_end: event.time_end.map(|time| time.0),
+                state: event.state,
+                reason: event.reason,
+                user,
+                tres: event.tres,
+                cluster_nodes,
+            });
         }
         Ok(Response::new(reply))
+    }
+
+    async fn list_wckeys(
+        &self,
+        request: Request<ListWckeysRequest>,
+    ) -> Result<Response<ListWckeysReply>, Status> {
+        let (identity, store) = self.begin(&request)?;
+        let mut wckeys = store
+            .wckeys(request.get_ref().with_deleted)
+            .await
+            .map_err(|error| store_status(&error))?;
+        if hidden(&self.shared, "users", &identity) {
+            wckeys.retain(|wckey| wckey.user == identity.user_name);
+        }
+        Ok(Response::new(ListWckeysReply {
+            wckeys: wckeys.into_wire(),
+        }))
+    }
+
+    async fn list_resources(
+        &self,
+        request: Request<ListResourcesRequest>,
+    ) -> Result<Response<ListResourcesReply>, Status> {
+        let (_, store) = self.begin(&request)?;
+        let resources = store
+            .resources(request.get_ref().with_deleted)
+            .await
+            .map_err(|error| store_status(&error))?;
+        Ok(Response::new(ListResourcesReply {
+            resources: resources.into_wire(),
+        }))
+    }
+
+    async fn list_runaway_jobs(
+        &self,
+        request: Request<ListRunawayJobsRequest>,
+    ) -> Result<Response<ListRunawayJobsReply>, Status> {
+        let (identity, store) = self.begin(&request)?;
+        self.require_change(&identity)?;
+        let request = request.into_inner();
+        let own = self.shared.core.snapshot().config.cluster_name.clone();
+        let mut jobs = store
+            .unended_jobs(&own)
+            .await
+            .map_err(|error| store_status(&error))?;
+        let cluster = self.shared.core.snapshot();
+        // A job that the controller has, in whatever state, gets its end from the feed.
+        jobs.retain(|job| cluster.job(job.job_id).is_none());
+        drop(cluster);
+        if request.fix && !jobs.is_empty() {
+            store
+                .end_lost_jobs(&adding::change(&identity), &own, &jobs, request.failed)
+                .await
+                .map_err(|error| store_status(&error))?;
+        }
+        Ok(Response::new(ListRunawayJobsReply {
+            jobs: jobs.into_wire(),
+        }))
     }
 }
 

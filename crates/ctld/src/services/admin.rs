@@ -1,5 +1,10 @@
 //! The Admin service: configuration, tokens, reconfiguration, shutdown.
 
+mod changes;
+mod runtime;
+
+pub use runtime::RuntimeSettings;
+
 use std::sync::Arc;
 
 use sluice_config::ClusterConfig;
@@ -9,16 +14,22 @@ use sluice_model::time::format_timestamp;
 use sluice_proto::status_from;
 use sluice_proto::v1::admin_server::Admin;
 use sluice_proto::v1::{
-    ConfigEntry, ConfigFile, GetConfigBundleReply, GetConfigBundleRequest, IssueTokenReply,
-    IssueTokenRequest, ReconfigureReply, ReconfigureRequest, SetDebugReply, SetDebugRequest,
-    ShowConfigReply, ShowConfigRequest, ShutdownReply, ShutdownRequest,
+    AdminReply, ChangePartitionRequest, ConfigEntry, ConfigFile, CreateNodesRequest,
+    DeleteNodesRequest, DeletePartitionRequest, DumpStateChunk, DumpStateRequest,
+    GetConfigBundleReply, GetConfigBundleRequest, IssueTokenReply, IssueTokenRequest,
+    RebootNodesRequest, ReconfigureReply, ReconfigureRequest, SetDebugReply, SetDebugRequest,
+    ShowConfigReply, ShowConfigRequest, ShutdownReply, ShutdownRequest, TopJobsReply,
+    TopJobsRequest, UpdateStepsRequest,
 };
 use tonic::{Request, Response, Status};
 
 use super::Shared;
 use crate::auth::{DEFAULT_LIFESPAN_SECS, TokenSubject, identity_of};
 use crate::core::now;
-use crate::logging::SlurmLevel;
+use crate::journal::encode_state;
+
+/// Bytes of the state in one message of a dump.
+const DUMP_CHUNK_BYTES: usize = 1 << 20;
 
 /// The service.
 pub struct AdminService {
@@ -79,22 +90,26 @@ pub async fn reconfigure(shared: &Arc<Shared>) -> Result<Vec<String>, Status> {
     shared
         .core
         .run(move |transaction| {
-            config_command::load(transaction, config);
+            config_command::reload(transaction, config);
             Ok(())
         })
         .await?;
+    *shared.diagnostics.runtime.lock() = RuntimeSettings::default();
     *shared.bundle.write() = Arc::new(loaded.bundle);
     Ok(warnings)
 }
 
 #[tonic::async_trait]
 impl Admin for AdminService {
+    type DumpStateStream =
+        std::pin::Pin<Box<dyn tokio_stream::Stream<Item = Result<DumpStateChunk, Status>> + Send>>;
+
     async fn get_config_bundle(
         &self,
         request: Request<GetConfigBundleRequest>,
     ) -> Result<Response<GetConfigBundleReply>, Status> {
         identity_of(&request)?;
-        let bundle = Arc::clone(&self.shared.bundle.read());
+        let bundle = self.shared.bundle_in_force();
         if request.get_ref().known_version == bundle.version {
             return Ok(Response::new(GetConfigBundleReply {
                 version: bundle.version,
@@ -140,6 +155,8 @@ impl Admin for AdminService {
                 self.named_user(&cluster.config.slurmd_user).await,
             ),
         ];
+        let mut runtime = runtime.to_vec();
+        runtime.extend(self.shared.diagnostics.runtime.lock().entries());
         let entries = cluster
             .config
             .show_config(&runtime)
@@ -214,21 +231,97 @@ impl Admin for AdminService {
         Ok(Response::new(ShutdownReply {}))
     }
 
+    async fn dump_state(
+        &self,
+        request: Request<DumpStateRequest>,
+    ) -> Result<Response<Self::DumpStateStream>, Status> {
+        self.require_administrator(&request)?;
+        let (position, cluster) = self.shared.core.state().await?;
+        let bytes = tokio::task::spawn_blocking(move || encode_state(&cluster))
+            .await
+            .map_err(|error| Status::internal(error.to_string()))?
+            .map_err(|error| Status::internal(error.to_string()))?;
+        let bytes = bytes::Bytes::from(bytes);
+        let chunks = (0..bytes.len()).step_by(DUMP_CHUNK_BYTES).map(move |from| {
+            let data = bytes[from..bytes.len().min(from + DUMP_CHUNK_BYTES)].to_vec();
+            Ok(DumpStateChunk {
+                position: position.0,
+                data,
+            })
+        });
+        Ok(Response::new(Box::pin(tokio_stream::iter(chunks))))
+    }
+
     async fn set_debug(
         &self,
         request: Request<SetDebugRequest>,
     ) -> Result<Response<SetDebugReply>, Status> {
         self.require_administrator(&request)?;
-        let request = request.into_inner();
-        if let Some(text) = &request.level {
-            let level: SlurmLevel = text
-                .parse()
-                .map_err(|_| Status::invalid_argument(format!("\"{text}\" is no log level")))?;
-            if let Some(log) = &self.shared.log {
-                log.set_level(level)
-                    .map_err(|error| Status::internal(error.to_string()))?;
-            }
-        }
+        runtime::set(&self.shared, request.into_inner())?;
         Ok(Response::new(SetDebugReply {}))
+    }
+
+    async fn change_partition(
+        &self,
+        request: Request<ChangePartitionRequest>,
+    ) -> Result<Response<AdminReply>, Status> {
+        let identity = identity_of(&request)?.clone();
+        changes::change_partition(&self.shared, &identity, request.into_inner()).await?;
+        Ok(Response::new(AdminReply::default()))
+    }
+
+    async fn delete_partition(
+        &self,
+        request: Request<DeletePartitionRequest>,
+    ) -> Result<Response<AdminReply>, Status> {
+        let identity = identity_of(&request)?.clone();
+        changes::delete_partition(&self.shared, &identity, request.into_inner().name).await?;
+        Ok(Response::new(AdminReply::default()))
+    }
+
+    async fn create_nodes(
+        &self,
+        request: Request<CreateNodesRequest>,
+    ) -> Result<Response<AdminReply>, Status> {
+        let identity = identity_of(&request)?.clone();
+        changes::create_nodes(&self.shared, &identity, request.into_inner()).await?;
+        Ok(Response::new(AdminReply::default()))
+    }
+
+    async fn delete_nodes(
+        &self,
+        request: Request<DeleteNodesRequest>,
+    ) -> Result<Response<AdminReply>, Status> {
+        let identity = identity_of(&request)?.clone();
+        changes::delete_nodes(&self.shared, &identity, request.into_inner().nodes).await?;
+        Ok(Response::new(AdminReply::default()))
+    }
+
+    async fn reboot_nodes(
+        &self,
+        request: Request<RebootNodesRequest>,
+    ) -> Result<Response<AdminReply>, Status> {
+        let identity = identity_of(&request)?.clone();
+        changes::reboot_nodes(&self.shared, &identity, request.into_inner()).await?;
+        Ok(Response::new(AdminReply::default()))
+    }
+
+    async fn update_steps(
+        &self,
+        request: Request<UpdateStepsRequest>,
+    ) -> Result<Response<AdminReply>, Status> {
+        let identity = identity_of(&request)?.clone();
+        changes::update_steps(&self.shared, &identity, request.into_inner()).await?;
+        Ok(Response::new(AdminReply::default()))
+    }
+
+    async fn top_jobs(
+        &self,
+        request: Request<TopJobsRequest>,
+    ) -> Result<Response<TopJobsReply>, Status> {
+        let identity = identity_of(&request)?.clone();
+        changes::top_jobs(&self.shared, &identity, request.into_inner().jobs)
+            .await
+            .map(Response::new)
     }
 }

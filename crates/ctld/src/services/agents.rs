@@ -8,6 +8,7 @@ use std::sync::Arc;
 use sluice_controller::command::agent::{self, Registration};
 use sluice_model::error_code::ErrorCode;
 use sluice_model::launch::{AgentOrder, AgentReport, ReportEnvelope};
+use sluice_model::node_state::NodeStateFlags;
 use sluice_proto::v1::agents_server::Agents;
 use sluice_proto::v1::{AgentMessage, ControllerMessage};
 use sluice_proto::{decode_report, encode_order, status_from};
@@ -137,6 +138,14 @@ async fn forward(
     }
 }
 
+/// The node was taken for silent.
+fn is_given_up(shared: &Shared, node: &str) -> bool {
+    let cluster = shared.core.snapshot();
+    cluster
+        .node_named(node)
+        .is_some_and(|(_, node)| node.state.flags.contains(NodeStateFlags::NO_RESPOND))
+}
+
 /// Takes reports until the stream ends; gives words for the log.
 async fn serve(shared: &Arc<Shared>, node: &str, incoming: &mut Streaming<AgentMessage>) -> String {
     loop {
@@ -152,6 +161,11 @@ async fn serve(shared: &Arc<Shared>, node: &str, incoming: &mut Streaming<AgentM
                 continue;
             }
         };
+        // A connection that survived a cut longer than SlurmdTimeout: what became of the node's jobs meanwhile is told at the
+        // registration, and only a registered node serves again. What is not acknowledged comes once more.
+        if is_given_up(shared, node) {
+            return "it was silent for long and has to register again".to_owned();
+        }
         let ReportEnvelope { sequence, report } = envelope;
         let Some(report) = shared.diagnostics.usage.take(node, report) else {
             continue;

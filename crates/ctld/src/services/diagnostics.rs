@@ -32,6 +32,7 @@ use self::calls::CallTable;
 pub use self::calls::CountCalls;
 use self::usage::UsageQuestions;
 use super::Shared;
+use super::admin::RuntimeSettings;
 use crate::auth::identity_of;
 use crate::core::now;
 use crate::core::planner::PlannerStatistics;
@@ -52,6 +53,8 @@ pub struct Diagnostics {
     pub calls: CallTable,
     /// Questions to agents.
     pub usage: UsageQuestions,
+    /// Settings changed until the next configuration.
+    pub runtime: Mutex<RuntimeSettings>,
     base: Mutex<Base>,
 }
 

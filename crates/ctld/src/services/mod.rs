@@ -4,6 +4,7 @@
 pub mod accounting;
 pub mod admin;
 pub mod agents;
+pub mod automation;
 pub mod diagnostics;
 pub mod encoded_jobs;
 pub mod scheduler;
@@ -14,6 +15,7 @@ use parking_lot::RwLock;
 use sluice_accounting::{AccountingStore, FeedStatus};
 use sluice_config::ConfigBundle;
 use sluice_controller::command::Caller;
+use sluice_controller::event::config::is_dynamic;
 use sluice_model::time::UnixSeconds;
 use tokio::sync::watch;
 
@@ -71,6 +73,29 @@ impl Shared {
             uid: identity.uid,
             privileged: self.roles.is_privileged(identity),
         }
+    }
+
+    /// The files of the configuration, with the nodes that were made by hand.
+    #[must_use]
+    pub fn bundle_in_force(&self) -> Arc<ConfigBundle> {
+        let bundle = Arc::clone(&self.bundle.read());
+        let made: String = self
+            .core
+            .snapshot()
+            .nodes
+            .iter()
+            .filter(|node| node.configured && is_dynamic(node))
+            .map(|node| format!("{}\n", node.config.slurm_conf_line()))
+            .collect();
+        if made.is_empty() {
+            return bundle;
+        }
+        let mut files = bundle.files.clone();
+        if let Some(main) = files.first_mut() {
+            main.content.push('\n');
+            main.content.push_str(&made);
+        }
+        Arc::new(ConfigBundle::new(files))
     }
 
     /// Name of a user, or the number as text.

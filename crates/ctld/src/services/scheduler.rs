@@ -1,7 +1,7 @@
 //! The Scheduler service: submissions, reads, and everything users do to jobs, steps and nodes.
 
 mod reads;
-mod submission;
+pub(in crate::services) mod submission;
 mod targets;
 mod watch;
 
@@ -149,8 +149,18 @@ impl Scheduler for SchedulerService {
         &self,
         request: Request<UpdateJobsRequest>,
     ) -> Result<Response<UpdateJobsReply>, Status> {
-        let caller = self.shared.caller(identity_of(&request)?);
+        let mut caller = self.shared.caller(identity_of(&request)?);
         let request = request.into_inner();
+        // `scontrol --uid`: root as somebody else.
+        if let Some(uid) = request.as_uid.filter(|uid| *uid != caller.uid) {
+            if caller.uid != 0 {
+                return Err(status_from(ErrorCode::AccessDenied, ""));
+            }
+            caller = sluice_controller::command::Caller {
+                uid,
+                privileged: self.shared.roles.is_privileged_uid(uid),
+            };
+        }
         let update = JobUpdate::try_from(required(request.update, "update")?)?;
         let outcomes = self
             .shared

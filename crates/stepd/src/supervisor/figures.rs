@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use sluice_model::exit_status::WaitStatus;
+use sluice_model::ids::StepId;
 use sluice_model::launch::{StepExit, StepUsage};
 
 use super::{EARLY_SAMPLES, Supervisor, now};
@@ -52,6 +54,14 @@ impl Supervisor<'_> {
         usage
     }
 
+    /// The extern step ends well whenever its job lets it go.
+    fn final_status(&self, status: Option<WaitStatus>) -> WaitStatus {
+        match self.spec.launch.step_id {
+            StepId::Extern => WaitStatus::SUCCESS,
+            _ => status.unwrap_or_default(),
+        }
+    }
+
     /// The record, once supervision has ended.
     pub(crate) fn exit(&self) -> StepExit {
         let launch = &self.spec.launch;
@@ -62,7 +72,7 @@ impl Supervisor<'_> {
             tasks: self
                 .tasks
                 .iter()
-                .map(|task| (task.rank, task.status.unwrap_or_default()))
+                .map(|task| (task.rank, self.final_status(task.status)))
                 .collect(),
             launch_error: None,
             usage: self.usage(),

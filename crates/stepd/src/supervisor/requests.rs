@@ -9,8 +9,12 @@ use sluice_model::ids::StepId;
 use sluice_model::launch::StepFrame;
 
 use super::{Connection, Supervisor};
-use crate::control::{ControlReply, ControlRequest};
+use crate::control::{Audience, ControlReply, ControlRequest};
 use crate::log::complain;
+use crate::srun::{Call, SrunLink};
+
+/// How long a command that attaches may take to answer. The step's streams stand still meanwhile.
+const ATTACH_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Supervisor<'_> {
     pub(super) fn accept(&mut self) {
@@ -82,18 +86,84 @@ impl Supervisor<'_> {
                 self.sample_tasks();
                 return ControlReply::Usage(self.usage());
             }
-            ControlRequest::Signal { audience, signal } => self.signal(audience, signal),
+            ControlRequest::Signal { audience, signal } => {
+                if signal == nix::libc::SIGKILL && audience != Audience::TasksOnly {
+                    self.tell_cancelled();
+                }
+                self.signal(audience, signal);
+            }
             ControlRequest::Terminate { grace_secs } => {
+                self.tell_cancelled();
                 self.terminate(Duration::from_secs(grace_secs.into()))
             }
             ControlRequest::Suspend => self.suspend(true),
             ControlRequest::Resume => self.suspend(false),
             ControlRequest::Notify { text } => self.notify(&text),
+            ControlRequest::Attach { address, secret } => {
+                if let Err(error) = self.attach(&address, &secret) {
+                    return ControlReply::Refused {
+                        text: format!("cannot attach {address}: {error}"),
+                    };
+                }
+            }
+            ControlRequest::Adopt { pid } => {
+                if self.spec.launch.step_id != StepId::Extern {
+                    return ControlReply::Refused {
+                        text: "only the extern step takes in processes".to_owned(),
+                    };
+                }
+                self.cgroup.add(pid);
+                self.adopted.push(pid);
+            }
         }
         ControlReply::Done
     }
 
+    /// Connects one more client and tells it how the tasks stand.
+    fn attach(&mut self, address: &str, secret: &str) -> io::Result<()> {
+        let launch = &self.spec.launch;
+        let link = SrunLink::connect(&Call {
+            address,
+            secret,
+            node: &launch.node,
+            node_index: launch.node_index,
+            task_ids: &launch.task_ids,
+            patience: ATTACH_PATIENCE,
+        })?;
+        let mut news = vec![StepFrame::Started {
+            pids: self.tasks.iter().map(|task| task.pid).collect(),
+            error: None,
+        }];
+        news.extend(self.tasks.iter().filter_map(|task| {
+            Some(StepFrame::TaskExit {
+                task: task.rank,
+                status: task.status?,
+            })
+        }));
+        self.srun.attach(link, &news);
+        Ok(())
+    }
+
+    /// The user of a step that is ended from outside hears that it is, once.
+    fn tell_cancelled(&mut self) {
+        let launch = &self.spec.launch;
+        let StepId::Num(step) = launch.step_id else {
+            return;
+        };
+        if self.told_cancelled || self.tasks.iter().all(|task| task.status.is_some()) {
+            return;
+        }
+        let text = format!(
+            "*** STEP {}.{step} ON {} CANCELLED AT @{} ***",
+            launch.job_id,
+            launch.node,
+            super::now().0
+        );
+        self.notify(&text);
+    }
+
     pub(super) fn notify(&mut self, text: &str) {
+        self.told_cancelled |= text.contains(" CANCELLED AT ");
         let launch = &self.spec.launch;
         // The same message reaches the batch script and the steps; each is told about itself.
         let job = format!("*** JOB {} ON", launch.job_id);

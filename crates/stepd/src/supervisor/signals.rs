@@ -13,6 +13,10 @@ use crate::{process, tree};
 impl Supervisor<'_> {
     pub(super) fn processes(&self) -> Vec<u32> {
         let mut all = tree::descendants(std::process::id());
+        for pid in &self.adopted {
+            all.push(*pid);
+            all.extend(tree::descendants(*pid));
+        }
         if self.cgroup.is_active() {
             all.extend(self.cgroup.processes());
             all.sort_unstable();

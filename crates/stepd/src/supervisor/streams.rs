@@ -14,9 +14,11 @@ use crate::control::Audience;
 use crate::process;
 
 impl Supervisor<'_> {
-    pub(super) fn on_srun(&mut self, frame: SrunFrame) {
+    pub(super) fn on_srun(&mut self, client: usize, frame: SrunFrame) {
         match frame {
-            SrunFrame::Welcome => {}
+            SrunFrame::Welcome | SrunFrame::Challenge { .. } => {}
+            // Only the srun that started the step ends its input: one that attached goes without a trace.
+            SrunFrame::Input { data, .. } if data.is_empty() && client > 0 => {}
             SrunFrame::Signal { signal } => self.signal(Audience::Tasks, signal),
             SrunFrame::WindowSize { rows, columns } => {
                 for input in self.inputs.iter().filter(|input| input.end.terminal) {

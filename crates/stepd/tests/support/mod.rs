@@ -59,6 +59,8 @@ pub fn batch_spec(job: u32, script: &str) -> StepSpec {
             io_secret: String::new(),
             restart_count: 0,
             cpu_bind: None,
+            distribution: None,
+            options: Default::default(),
         },
         node: NodeSettings::default(),
     }

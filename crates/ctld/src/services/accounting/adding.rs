@@ -9,21 +9,21 @@
 
 mod plan;
 
-use sluice_accounting::{AccountingStore, Change, NewUser};
+use sluice_accounting::{AccountingStore, Assignment, Change, NewUser, Selection};
 use sluice_model::accounting::{AdminLevel, AssociationLimits, AssociationRecord};
-use sluice_model::error_code::ErrorCode;
 use sluice_model::tres::Tres;
+use sluice_proto::Wire;
 use sluice_proto::v1::{
-    AddAccountsRequest, AddClusterRequest, AddReply, AddUsersRequest, AssociationSettings,
+    self, AddAccountsRequest, AddClusterRequest, AddReply, AddUsersRequest, AssociationSettings,
 };
-use sluice_proto::{Wire, status_from};
 use tonic::Status;
 
 use super::store_status;
 use crate::auth::Identity;
 use crate::core::now;
 
-use plan::{Known, Refusal, lower, new_names, plan_accounts, plan_users};
+pub(super) use self::plan::new_names;
+use self::plan::{Known, Refusal, lower, plan_accounts, plan_users};
 
 impl Known {
     async fn read(store: &AccountingStore) -> Result<Self, Status> {
@@ -40,7 +40,18 @@ impl Known {
 }
 
 /// The row that new associations are made after.
-fn template(settings: Option<AssociationSettings>) -> Result<AssociationRecord, Status> {
+fn template(
+    settings: Option<AssociationSettings>,
+    changes: Vec<v1::Assignment>,
+) -> Result<AssociationRecord, Status> {
+    let mut row = from_settings(settings)?;
+    for change in super::changing::assignments(changes) {
+        sluice_accounting::edit_association(&mut row, &change).map_err(Status::invalid_argument)?;
+    }
+    Ok(row)
+}
+
+fn from_settings(settings: Option<AssociationSettings>) -> Result<AssociationRecord, Status> {
     let mut row = AssociationRecord::new("", "", "");
     let Some(settings) = settings else {
         return Ok(row);
@@ -104,7 +115,7 @@ async fn check_qos(store: &AccountingStore, template: &AssociationRecord) -> Res
     }
 }
 
-fn change(identity: &Identity) -> Change {
+pub(super) fn change(identity: &Identity) -> Change {
     Change {
         actor: identity.user_name.clone(),
         now: now(),
@@ -119,14 +130,9 @@ pub(super) async fn add_cluster(
 ) -> Result<AddReply, Status> {
     let names = new_names("cluster", &[request.name])?;
     let name = &names[0];
-    if !request.classification.is_empty() {
-        return Err(status_from(
-            ErrorCode::NotSupported,
-            " Classification cannot be set; leave it out",
-        ));
-    }
-    let has_settings = request.settings.is_some();
-    let template = template(request.settings)?;
+    let classification = request.classification;
+    let has_settings = request.settings.is_some() || !request.assignments.is_empty();
+    let template = template(request.settings, request.assignments)?;
     check_qos(store, &template).await?;
     let known = Known::read(store).await?;
     if known.clusters.iter().any(|cluster| cluster.name == *name) {
@@ -167,6 +173,13 @@ pub(super) async fn add_cluster(
             .await
             .map_err(|error| store_status(&error))?;
     }
+    if !classification.is_empty() {
+        let given = [Assignment::set("classification", &classification)];
+        store
+            .modify_clusters(&change, &Selection::names(&[name.as_str()]), &given, true)
+            .await
+            .map_err(|error| store_status(&error))?;
+    }
     let rows = store
         .associations(Some(name))
         .await
@@ -184,6 +197,7 @@ fn reply(added: Vec<String>, existing: Vec<String>, rows: Vec<AssociationRecord>
         added,
         existing,
         associations: rows.into_wire(),
+        wckeys: Vec::new(),
     }
 }
 
@@ -193,7 +207,10 @@ pub(super) async fn add_accounts(
     identity: &Identity,
     mut request: AddAccountsRequest,
 ) -> Result<AddReply, Status> {
-    let template = template(request.settings.take())?;
+    let template = template(
+        request.settings.take(),
+        std::mem::take(&mut request.assignments),
+    )?;
     check_qos(store, &template).await?;
     let known = Known::read(store).await?;
     let plan = plan_accounts(&known, &request, &template)?;
@@ -229,20 +246,32 @@ pub(super) async fn add_users(
     identity: &Identity,
     mut request: AddUsersRequest,
 ) -> Result<AddReply, Status> {
-    let template = template(request.settings.take())?;
+    let template = template(
+        request.settings.take(),
+        std::mem::take(&mut request.assignments),
+    )?;
     check_qos(store, &template).await?;
     let admin_level = request.admin_level.map(AdminLevel::from_wire).transpose()?;
     let known = Known::read(store).await?;
-    let plan = plan_users(&known, &request, &template)?;
+    let change = change(identity);
+    let plan = match plan_users(&known, &request, &template) {
+        // A user who is there can be given keys without any new row.
+        Err(Refusal::Exists(_)) if !request.wckeys.is_empty() => plan::UsersPlan {
+            existing: lower(&request.names),
+            ..plan::UsersPlan::default()
+        },
+        plan => plan?,
+    };
     if request.dry_run {
         let rows = plan
             .additions
             .into_iter()
             .flat_map(|addition| addition.rows)
             .collect();
-        return Ok(reply(plan.added, plan.existing, rows));
+        let mut told = reply(plan.added, plan.existing, rows);
+        told.wckeys = add_wckeys(store, &change, &request, false).await?;
+        return Ok(told);
     }
-    let change = change(identity);
     let mut rows = Vec::new();
     for addition in plan.additions {
         let user = NewUser {
@@ -265,7 +294,38 @@ pub(super) async fn add_users(
         );
         rows.extend(added.associations);
     }
-    Ok(reply(plan.added, plan.existing, rows))
+    let mut done = reply(plan.added, plan.existing, rows);
+    done.wckeys = add_wckeys(store, &change, &request, true).await?;
+    Ok(done)
+}
+
+/// Workload keys of the users in a request.
+async fn add_wckeys(
+    store: &AccountingStore,
+    change: &Change,
+    request: &AddUsersRequest,
+    commit: bool,
+) -> Result<Vec<v1::WckeyRecord>, Status> {
+    let mut keys = lower(&request.wckeys);
+    let default = Some(request.default_wckey.to_lowercase()).filter(|name| !name.is_empty());
+    if let Some(name) = &default
+        && !keys.contains(name)
+    {
+        keys.push(name.clone());
+    }
+    let mut added = Vec::new();
+    if keys.is_empty() {
+        return Ok(added);
+    }
+    let on = lower(&request.clusters);
+    for user in lower(&request.names) {
+        let new = store
+            .add_wckeys(change, &user, &keys, &on, default.as_deref(), commit)
+            .await
+            .map_err(|error| store_status(&error))?;
+        added.extend(new.into_iter().map(v1::WckeyRecord::from));
+    }
+    Ok(added)
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ fn service(dir: &Path, more: &str, storage: StorageSettings) -> AccountingServic
         watchers: Arc::clone(&watchers),
         planner: PlannerWake::default(),
         mail,
+        triggers: mpsc::unbounded_channel().0,
     };
     let cluster = Cluster::new(Arc::new(loaded.config), now());
     let (_, core) = Writer::new(cluster, journal, outputs, watch::channel(None).0);
@@ -407,4 +408,162 @@ async fn a_new_administrator_is_one_at_once() {
         .await
         .expect("added");
     assert_eq!(service.shared.roles.role_of(&identity), Role::Operator);
+}
+
+/// A tree with two accounts, alice in one and its coordinator.
+async fn with_coordinator(dir: &Path) -> AccountingService {
+    let service = service(dir, "", sqlite(dir));
+    let change = sluice_accounting::Change {
+        actor: "root".to_owned(),
+        now: now(),
+    };
+    let ensured = service.shared.store.ensure_cluster(&change, "oracle");
+    ensured.await.expect("a cluster");
+    for (name, parent) in [("bio", ""), ("genes", "bio"), ("physics", "")] {
+        let request = AddAccountsRequest {
+            names: vec![name.to_owned()],
+            parent: parent.to_owned(),
+            ..Default::default()
+        };
+        let added = service.add_accounts(by(0, "root", request));
+        added.await.expect("an account");
+    }
+    for (user, account) in [("alice", "bio"), ("bob", "physics"), ("carol", "genes")] {
+        let request = AddUsersRequest {
+            names: vec![user.to_owned()],
+            accounts: vec![account.to_owned()],
+            ..Default::default()
+        };
+        let added = service.add_users(by(0, "root", request));
+        added.await.expect("a user");
+    }
+    let request = SetCoordinatorsRequest {
+        accounts: vec!["bio".to_owned()],
+        users: vec!["alice".to_owned()],
+        ..Default::default()
+    };
+    let set = service.set_coordinators(by(0, "root", request));
+    set.await.expect("a coordinator");
+    service
+}
+
+fn modify(
+    entity: v1::AccountingEntity,
+    name: &str,
+    account: &str,
+    field: &str,
+    value: &str,
+) -> ModifyRequest {
+    ModifyRequest {
+        entity: entity as i32,
+        selection: Some(v1::EntitySelection {
+            names: vec![name.to_owned()],
+            accounts: Some(account.to_owned())
+                .filter(|name| !name.is_empty())
+                .into_iter()
+                .collect(),
+            ..Default::default()
+        }),
+        assignments: vec![v1::Assignment {
+            field: field.to_owned(),
+            value: value.to_owned(),
+            ..Default::default()
+        }],
+        dry_run: false,
+    }
+}
+
+/// sacctmgr(1): coordinators work in and below their accounts, everybody chooses the own default account, and nobody else changes
+/// anything.
+#[tokio::test]
+async fn coordinators_work_below_their_accounts_only() {
+    use v1::AccountingEntity::{Account, Qos, User};
+    let dir = tempfile::TempDir::new().expect("a folder");
+    let service = with_coordinator(dir.path()).await;
+    let try_as = async |uid: u32, who: &str, request: ModifyRequest| {
+        let done = service.modify(by(uid, who, request)).await;
+        done.map(|reply| reply.into_inner().associations.len())
+            .map_err(|status| error_code_of(&status))
+    };
+    let denied = Err(Some(ErrorCode::AccessDenied));
+    let limit = |entity, name, account| modify(entity, name, account, "max_jobs", "3");
+    assert_eq!(
+        try_as(ALICE, "alice", limit(User, "carol", "genes")).await,
+        Ok(1)
+    );
+    assert_eq!(
+        try_as(ALICE, "alice", limit(Account, "genes", "")).await,
+        Ok(1)
+    );
+    assert_eq!(
+        try_as(ALICE, "alice", limit(User, "bob", "physics")).await,
+        denied
+    );
+    assert_eq!(
+        try_as(BOB, "bob", limit(User, "carol", "genes")).await,
+        denied
+    );
+    assert_eq!(
+        try_as(BOB, "bob", limit(User, "bob", "physics")).await,
+        denied
+    );
+    let level = modify(User, "alice", "", "admin_level", "administrator");
+    assert_eq!(try_as(ALICE, "alice", level.clone()).await, denied);
+    assert_eq!(try_as(OPERATOR, "op", level).await, denied);
+    let priority = modify(Qos, "normal", "", "priority", "9");
+    assert_eq!(try_as(ALICE, "alice", priority).await, denied);
+    let own = modify(User, "bob", "", "default_account", "physics");
+    assert_eq!(try_as(BOB, "bob", own).await, Ok(0));
+    let foreign = modify(User, "carol", "", "default_account", "genes");
+    assert_eq!(try_as(BOB, "bob", foreign).await, denied);
+    let add = |account: &str| AddUsersRequest {
+        names: vec!["dave".to_owned()],
+        accounts: vec![account.to_owned()],
+        ..Default::default()
+    };
+    assert!(
+        service
+            .add_users(by(ALICE, "alice", add("physics")))
+            .await
+            .is_err()
+    );
+    assert!(
+        service
+            .add_users(by(ALICE, "alice", add("genes")))
+            .await
+            .is_ok()
+    );
+    let remove = |name: &str| DeleteRequest {
+        entity: User as i32,
+        selection: Some(v1::EntitySelection {
+            names: vec![name.to_owned()],
+            ..Default::default()
+        }),
+        dry_run: false,
+    };
+    assert!(
+        service
+            .delete(by(ALICE, "alice", remove("bob")))
+            .await
+            .is_err()
+    );
+    assert!(
+        service
+            .delete(by(BOB, "bob", remove("dave")))
+            .await
+            .is_err()
+    );
+    assert!(
+        service
+            .delete(by(ALICE, "alice", remove("dave")))
+            .await
+            .is_ok()
+    );
+    let rows = service.shared.store.associations(None).await.expect("rows");
+    let limits: Vec<(&str, Option<u32>)> = rows
+        .iter()
+        .map(|row| (row.user.as_str(), row.limits.max_jobs))
+        .filter(|(user, _)| ["bob", "carol", "dave"].contains(user))
+        .collect();
+    assert_eq!(limits, [("carol", Some(3)), ("bob", None)]);
 }

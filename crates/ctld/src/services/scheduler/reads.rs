@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use sluice_accounting::FeedState;
 use sluice_controller::Cluster;
-use sluice_controller::cluster::Job;
+use sluice_controller::cluster::{HetMembership, Job};
 use sluice_controller::command::Caller;
 use sluice_controller::view;
 use sluice_model::error_code::ErrorCode;
@@ -68,7 +68,10 @@ fn wanted(
     ids: &BTreeSet<JobId>,
     caller: &Caller,
 ) -> bool {
-    let id_fits = ids.is_empty() || ids.contains(&job.id) || ids.contains(&job.array_job_id());
+    let id_fits = ids.is_empty()
+        || ids.contains(&job.id)
+        || ids.contains(&job.array_job_id())
+        || job.het.is_some_and(|het| ids.contains(&het.leader));
     let user_fits = request.users.is_empty() || request.users.contains(&job.request.uid);
     let partition_fits = request.partitions.is_empty()
         || request.partitions.contains(&job.partition)
@@ -131,6 +134,13 @@ pub(super) fn list_jobs(
                 ids.iter()
                     .copied()
                     .filter(|id| cluster.jobs.contains_key(id)),
+            );
+            // The leader of a heterogeneous job brings its components.
+            members.extend(
+                ids.iter()
+                    .filter_map(|id| cluster.job(*id)?.het)
+                    .filter(|het| het.offset == 0)
+                    .flat_map(HetMembership::members),
             );
             members.sort_unstable();
             members.dedup();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use sluice_controller::cluster::BlobId;
+use sluice_controller::cluster::Job;
 use sluice_controller::cluster::blob::pack_environment;
+use sluice_controller::command::het;
 use sluice_controller::command::submit::{Submission, prepare, submit as submit_command};
 use sluice_controller::event::{self, Event};
 use sluice_controller::schedule::{self, PlanOptions};
@@ -21,6 +23,41 @@ use crate::auth::Identity;
 use crate::core::handle::rejection_status;
 use crate::core::now;
 
+/// Largest environment, in bytes: what Linux gives to a new program at most.
+const ENVIRONMENT_BYTES_MAX: usize = 6 << 20;
+
+/// Longest submission key, in bytes; ours have fewer than 40.
+const KEY_BYTES_MAX: usize = 256;
+
+/// Limits of what no command of ours sends and what the engine does not look at.
+fn check_sizes(description: &JobDescription) -> Result<(), Status> {
+    let environment: usize = description
+        .environment
+        .iter()
+        .map(|one| one.len() + 1)
+        .sum();
+    let too_long = [
+        ("environment", environment, ENVIRONMENT_BYTES_MAX),
+        (
+            "submission key",
+            description.submission_key.len(),
+            KEY_BYTES_MAX,
+        ),
+    ]
+    .into_iter()
+    .find(|(_, bytes, most)| bytes > most);
+    match too_long {
+        None => Ok(()),
+        Some((what, bytes, most)) => Err(status_from(
+            ErrorCode::PathnameTooLong,
+            format!(
+                "{}\n\nhint: the {what} has {bytes} bytes, the limit is {most}",
+                ErrorCode::PathnameTooLong.message()
+            ),
+        )),
+    }
+}
+
 fn blob(bytes: Vec<u8>) -> (BlobId, Arc<Vec<u8>>) {
     (BlobId(Sha256::digest(&bytes).into()), Arc::new(bytes))
 }
@@ -31,7 +68,85 @@ pub(super) async fn submit(
     identity: Identity,
     request: SubmitRequest,
 ) -> Result<SubmitReply, Status> {
-    let mut description = JobDescription::try_from(required(request.job, "job")?)?;
+    let mut parts = Vec::with_capacity(1 + request.components.len());
+    let leader = required(request.job, "job")?;
+    for (offset, part) in std::iter::once(leader)
+        .chain(request.components)
+        .enumerate()
+    {
+        let mut description = JobDescription::try_from(part)?;
+        // Only a crontab makes jobs that come back.
+        description.cron_spec = None;
+        // The script is the leader's; the others are batch jobs without one.
+        let batch = description.batch;
+        description.batch &= offset == 0;
+        let mut submission = make(shared, &identity, description).await?;
+        submission.description.batch = batch;
+        parts.push(submission);
+    }
+    if parts.len() > 1 {
+        return submit_components(shared, parts, request.test_only).await;
+    }
+    let Some(submission) = parts.pop() else {
+        return Err(Status::invalid_argument("a job is missing"));
+    };
+    if request.test_only {
+        let cluster = shared.core.snapshot();
+        return tokio::task::spawn_blocking(move || test(&cluster, &submission))
+            .await
+            .map_err(|error| Status::internal(error.to_string()))?;
+    }
+    let submitted = shared
+        .core
+        .run(move |transaction| submit_command(transaction, submission))
+        .await?;
+    Ok(SubmitReply {
+        job_id: submitted.job_id.0,
+        existing: submitted.existing,
+        warnings: submitted.warnings,
+        user_message: None,
+        test: None,
+    })
+}
+
+/// Takes a heterogeneous job.
+async fn submit_components(
+    shared: &Arc<Shared>,
+    parts: Vec<Submission>,
+    test_only: bool,
+) -> Result<SubmitReply, Status> {
+    if test_only {
+        let cluster = shared.core.snapshot();
+        return tokio::task::spawn_blocking(move || {
+            let jobs = het::components(&cluster, &parts, now())
+                .map_err(|rejection| rejection_status(&rejection))?;
+            Ok(test_jobs(&cluster, &jobs))
+        })
+        .await
+        .map_err(|error| Status::internal(error.to_string()))?;
+    }
+    let submitted = shared
+        .core
+        .run(move |transaction| het::submit(transaction, parts))
+        .await?;
+    Ok(SubmitReply {
+        job_id: submitted.job_id.0,
+        existing: submitted.existing,
+        warnings: submitted.warnings,
+        user_message: None,
+        test: None,
+    })
+}
+
+/// Finds out who the job runs as, and takes script and environment out of the request.
+///
+/// # Errors
+/// A missing or too large script, an unknown user, another user's name without the right to it.
+pub(in crate::services) async fn make(
+    shared: &Arc<Shared>,
+    identity: &Identity,
+    mut description: JobDescription,
+) -> Result<Submission, Status> {
     let cluster = shared.core.snapshot();
     let max_script = cluster.config.scheduling.parameters.max_script_size_bytes;
     let script = description.script.take();
@@ -41,13 +156,17 @@ pub(super) async fn submit(
     {
         return Err(status_from(
             ErrorCode::PathnameTooLong,
-            format!("the batch script is larger than max_script_size ({max_script} bytes)"),
+            format!(
+                "{}\n\nhint: the batch script is larger than max_script_size ({max_script} bytes)",
+                ErrorCode::PathnameTooLong.message()
+            ),
         ));
     }
     if description.batch && script.as_ref().is_none_or(Vec::is_empty) {
         return Err(status_from(ErrorCode::ScriptMissing, ""));
     }
-    let caller = shared.caller(&identity);
+    check_sizes(&description)?;
+    let caller = shared.caller(identity);
     // Only root and SlurmUser may name another user; everybody else is who he is.
     let names_other = description.uid != identity.uid && description.uid != u32::MAX;
     let uid = if caller.privileged && names_other {
@@ -94,7 +213,7 @@ pub(super) async fn submit(
     .await
     .map_err(|error| Status::internal(error.to_string()))?;
     let environment = std::mem::take(&mut description.environment);
-    let submission = Submission {
+    Ok(Submission {
         script: script.map(blob),
         environment: (!environment.is_empty()).then(|| blob(pack_environment(&environment))),
         description,
@@ -103,22 +222,6 @@ pub(super) async fn submit(
         group_names,
         default_account: shared.default_accounts.read().get(&uid).cloned(),
         caller,
-    };
-    if request.test_only {
-        return tokio::task::spawn_blocking(move || test(&cluster, &submission))
-            .await
-            .map_err(|error| Status::internal(error.to_string()))?;
-    }
-    let submitted = shared
-        .core
-        .run(move |transaction| submit_command(transaction, submission))
-        .await?;
-    Ok(SubmitReply {
-        job_id: submitted.job_id.0,
-        existing: submitted.existing,
-        warnings: submitted.warnings,
-        user_message: None,
-        test: None,
     })
 }
 
@@ -130,21 +233,43 @@ fn test(
     let time = now();
     let job =
         prepare(cluster, submission, time).map_err(|rejection| rejection_status(&rejection))?;
-    let id = job.id;
+    Ok(test_jobs(cluster, std::slice::from_ref(&job)))
+}
+
+/// Tells about the first of `jobs`; the CPUs are those of all.
+fn test_jobs(cluster: &sluice_controller::Cluster, jobs: &[Job]) -> SubmitReply {
+    let time = now();
     let mut copy = cluster.clone();
-    event::apply(
-        &mut copy,
-        &Event::JobSubmitted {
-            job: Box::new(job.clone()),
-        },
-    );
+    for job in jobs {
+        event::apply(
+            &mut copy,
+            &Event::JobSubmitted {
+                job: Box::new(job.clone()),
+            },
+        );
+    }
+    let Some(job) = jobs.first() else {
+        return SubmitReply::default();
+    };
+    let id = job.id;
     let plan = schedule::plan(&copy, time, PlanOptions::default());
+    let ours = |job: &sluice_model::ids::JobId| jobs.iter().any(|ours| ours.id == *job);
     let test = match plan.starts.iter().find(|start| start.job == id) {
         Some(start) => SubmitTest {
             start_time: time.0,
-            nodes: collapse_hostlist(start.allocation.node_names()),
+            nodes: collapse_hostlist(
+                plan.starts
+                    .iter()
+                    .filter(|start| ours(&start.job))
+                    .flat_map(|start| start.allocation.node_names()),
+            ),
             partition: start.partition.clone(),
-            cpus: start.allocation.cpu_count(),
+            cpus: plan
+                .starts
+                .iter()
+                .filter(|start| ours(&start.job))
+                .map(|start| start.allocation.cpu_count())
+                .sum(),
         },
         None => {
             let note = plan
@@ -152,7 +277,7 @@ fn test(
                 .iter()
                 .find(|(job, _)| *job == id)
                 .map(|(_, note)| note);
-            let info = sluice_controller::view::job_info(&copy, &job, time);
+            let info = sluice_controller::view::job_info(&copy, job, time);
             SubmitTest {
                 start_time: note
                     .and_then(|n| n.expected_start)
@@ -165,11 +290,11 @@ fn test(
             }
         }
     };
-    Ok(SubmitReply {
+    SubmitReply {
         job_id: id.0,
         existing: false,
         warnings: Vec::new(),
         user_message: None,
         test: Some(test),
-    })
+    }
 }

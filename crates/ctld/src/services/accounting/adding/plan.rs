@@ -72,7 +72,7 @@ impl Known {
 
 /// Why nothing is added.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(in crate::services::accounting) enum Refusal {
     /// Everything is there already.
     Exists(String),
     /// Something it needs is not there.
@@ -102,7 +102,10 @@ pub(super) fn lower(names: &[String]) -> Vec<String> {
 }
 
 /// Names of things to add: at least one, and none that a list or a table could not hold.
-pub(super) fn new_names(kind: &str, names: &[String]) -> Result<Vec<String>, Refusal> {
+pub(in crate::services::accounting) fn new_names(
+    kind: &str,
+    names: &[String],
+) -> Result<Vec<String>, Refusal> {
     let names = lower(names);
     if names.is_empty() {
         return Err(Refusal::Bad(format!(" Need name of {kind} to add.")));

@@ -49,6 +49,16 @@ fn user(name: &str, account: &str) -> AddUsersRequest {
     }
 }
 
+/// A dry run cannot know the ids that rows will get.
+fn without_ids(reply: &AddReply) -> AddReply {
+    let mut reply = reply.clone();
+    for row in &mut reply.associations {
+        assert_ne!(row.id, 0, "a stored row has an id");
+        row.id = 0;
+    }
+    reply
+}
+
 fn rows(reply: &AddReply) -> Vec<String> {
     let rows = reply.associations.iter();
     rows.map(|row| {
@@ -90,7 +100,7 @@ async fn an_account_is_added_once() {
     let done = add_accounts(&store, &root(), request.clone())
         .await
         .expect("added");
-    assert_eq!(told, done);
+    assert_eq!(told, without_ids(&done));
     assert_eq!(
         (done.added.as_slice(), rows(&done)),
         (
@@ -187,7 +197,7 @@ async fn a_user_is_added_and_gets_a_default_account() {
     let done = add_users(&store, &root(), both.clone())
         .await
         .expect("added");
-    assert_eq!(told, done);
+    assert_eq!(told, without_ids(&done));
     assert_eq!(
         rows(&done),
         ["oracle:bio:nounix:1", "oracle:physics:nounix:0"]
