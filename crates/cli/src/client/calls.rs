@@ -53,16 +53,18 @@ impl Client {
             .into_inner())
     }
 
-    /// Submits a job, or asks when it would start.
+    /// Submits a job, or asks when it would start. More than one description are the components of a heterogeneous job.
     pub async fn submit(
         &self,
-        job: JobDescription,
+        jobs: Vec<JobDescription>,
         test_only: bool,
     ) -> Result<Submitted, ClientError> {
+        let mut jobs = jobs.into_iter();
         let reply = self
             .scheduler()
             .submit(v1::SubmitRequest {
-                job: Some(job.into()),
+                job: jobs.next().map(Into::into),
+                components: jobs.map(Into::into).collect(),
                 test_only,
             })
             .await?
@@ -79,6 +81,23 @@ impl Client {
             messages,
             test: reply.test,
         })
+    }
+
+    /// Gives each job in memory to `take` as it arrives, with the time of the answer. A long listing need not be held whole.
+    pub async fn each_job(
+        &self,
+        request: v1::ListJobsRequest,
+        mut take: impl FnMut(UnixSeconds, JobInfo),
+    ) -> Result<(), ClientError> {
+        let mut stream = self.scheduler().list_jobs(request).await?.into_inner();
+        while let Some(chunk) = stream.message().await? {
+            for job in chunk.jobs {
+                let job = sluice_proto::job_from_bytes(job)
+                    .map_err(|error| ClientError::Other(error.to_string()))?;
+                take(UnixSeconds(chunk.time), job);
+            }
+        }
+        Ok(())
     }
 
     /// Jobs in memory.
@@ -178,10 +197,12 @@ impl Client {
         &self,
         selectors: Vec<String>,
         update: JobUpdate,
+        as_uid: Option<u32>,
     ) -> Result<Vec<v1::JobResult>, ClientError> {
         let request = v1::UpdateJobsRequest {
             selectors,
             update: Some(update.into()),
+            as_uid,
         };
         Ok(self
             .scheduler()

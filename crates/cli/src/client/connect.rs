@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use sluice_model::error_code::ErrorCode;
 use sluice_proto::v1::accounting_client::AccountingClient;
 use sluice_proto::v1::admin_client::AdminClient;
+use sluice_proto::v1::automation_client::AutomationClient;
 use sluice_proto::v1::diagnostics_client::DiagnosticsClient;
 use sluice_proto::v1::scheduler_client::SchedulerClient;
 use sluice_proto::{ConvertError, error_code_of};
@@ -23,6 +24,9 @@ use super::{Settings, SettingsError};
 
 /// How long opening a TCP connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How much of an answer may be under way.
+const WINDOW_BYTES: u32 = 4 << 20;
 
 /// Pause between two attempts to reach a controller that is not there.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -242,6 +246,14 @@ impl Client {
             .max_decoding_message_size(usize::MAX)
     }
 
+    /// Calls about attaching, triggers and crontabs.
+    #[must_use]
+    pub fn automation(&self) -> AutomationClient<AuthenticatedChannel> {
+        AutomationClient::with_interceptor(self.channel.clone(), self.credential.clone())
+            .max_decoding_message_size(usize::MAX)
+            .max_encoding_message_size(usize::MAX)
+    }
+
     /// Calls about accounting.
     #[must_use]
     pub fn accounting(&self) -> AccountingClient<AuthenticatedChannel> {
@@ -256,7 +268,17 @@ async fn connect_unix(path: &Path) -> Result<Channel, String> {
     }
     let endpoint = Endpoint::from_shared(format!("unix://{}", path.display()))
         .map_err(|error| error.to_string())?;
-    endpoint.connect().await.map_err(|error| error.to_string())
+    with_windows(endpoint)
+        .connect()
+        .await
+        .map_err(|error| error.to_string())
+}
+
+/// Listings are megabytes: with the protocol's 64 KiB the controller would wait for permission again and again.
+fn with_windows(endpoint: Endpoint) -> Endpoint {
+    endpoint
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
 }
 
 async fn connect_tcp(
@@ -265,7 +287,7 @@ async fn connect_tcp(
     trust: Trust,
 ) -> Result<Channel, tonic::transport::Error> {
     // The URI is only the requests' form: the connector knows whom to dial, and TLS is its business.
-    Endpoint::from_static("http://ctld")
+    with_windows(Endpoint::from_static("http://ctld"))
         .connect_timeout(CONNECT_TIMEOUT)
         .connect_with_connector(sluice_tls::connector(host, port, trust))
         .await

@@ -46,6 +46,10 @@ pub struct Settings {
     pub wait_time_secs: u32,
     /// KillOnBadExit.
     pub kill_on_bad_exit: bool,
+    /// SrunProlog.
+    pub srun_prolog: Option<String>,
+    /// SrunEpilog.
+    pub srun_epilog: Option<String>,
     /// `use_interactive_step` of LaunchParameters.
     pub interactive_step: bool,
 }
@@ -166,6 +170,8 @@ impl Settings {
             wait_time_secs: last("waittime")
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(0),
+            srun_prolog: last("srunprolog").map(String::from),
+            srun_epilog: last("srunepilog").map(String::from),
             kill_on_bad_exit: last("killonbadexit")
                 .is_some_and(|text| matches!(text, "1" | "yes" | "YES" | "Yes")),
             interactive_step: has_parameter("launchparameters", "use_interactive_step"),

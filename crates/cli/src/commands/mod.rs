@@ -2,19 +2,35 @@
 //!
 //! No command looks at an argument that is not in the flag tables, and none decides what the controller should decide.
 
+mod broadcast;
 pub mod caller;
+mod clusters;
 mod job_results;
 mod sacct;
 mod sacctmgr;
 mod sacctmgr_add;
+mod sacctmgr_change;
+mod sacctmgr_dump;
+mod sacctmgr_file;
+mod sacctmgr_list;
+mod sacctmgr_log;
+mod sacctmgr_settings;
 mod sacctmgr_show;
+mod sacctmgr_words;
 mod salloc;
 mod sattach;
 mod sbatch;
 mod sbcast;
 mod scancel;
 mod scontrol;
+mod scontrol_admin;
+mod scontrol_assoc;
+mod scontrol_create;
 mod scontrol_inspect;
+mod scontrol_job_keys;
+mod scontrol_jobs;
+mod scontrol_node_keys;
+mod scontrol_partition_keys;
 mod scontrol_show;
 mod scontrol_update;
 mod scrontab;
@@ -22,9 +38,11 @@ mod sdiag;
 mod sinfo;
 mod sprio;
 mod squeue;
+mod squeue_filter;
 mod sreport;
 mod sreport_tables;
 mod srun;
+mod srun_components;
 mod srun_step;
 mod sshare;
 mod sstat;
@@ -118,7 +136,11 @@ fn base_name(path: &str) -> String {
 
 /// Runs one command with its arguments.
 fn run_command(command: Command, arguments: &[String]) -> i32 {
-    let parsed = match parse(command, arguments) {
+    let protected = match command {
+        Command::Scontrol => scontrol::protected(arguments),
+        _ => arguments.to_vec(),
+    };
+    let parsed = match parse(command, &protected) {
         Ok(parsed) => parsed,
         Err(error) => return usage_error(command, &error),
     };

@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
+use sluice_model::accounting::job_flag;
 use sluice_model::error_code::ErrorCode;
-use sluice_model::ids::JobSelector;
+use sluice_model::ids::{JobPart, JobSelector};
 use sluice_model::state::JobStateSelector;
 use sluice_model::time::{UnixSeconds, parse_duration_minutes, parse_past_point_in_time};
 use sluice_proto::v1::{CountRange, JobQuery};
@@ -43,11 +44,22 @@ pub fn run(parsed: &Parsed) -> i32 {
     if let Some(code) = structured::answer_early(&options) {
         return code;
     }
-    for name in ["reason", "constraints", "associations", "flags", "file"] {
-        if options.has(name) {
-            output::error_line(format!("sacct: error: --{name} is not supported yet"));
-            return 1;
-        }
+    if options.has("file") {
+        output::error_line(
+            "sacct: error: --file: there are no job completion files; records are in the accounting database",
+        );
+        return 1;
+    }
+    if (options.has("batch-script") || options.has("env-vars")) && !options.has("jobs") {
+        let name = if options.has("batch-script") {
+            "batch-script"
+        } else {
+            "env-vars"
+        };
+        output::error_line(format!(
+            "sacct: fatal: --{name} needs the jobs to be named with --jobs"
+        ));
+        return 1;
     }
     let prepared = chosen_columns(&options, parsed)
         .and_then(|columns| Ok((columns, query(&options, parsed, &place)?)));
@@ -133,6 +145,25 @@ fn query(options: &Options, parsed: &Parsed, place: &Place) -> Result<JobQuery, 
         with_environment: options.has("env-vars"),
         ..JobQuery::default()
     };
+    for id in values(parsed, &["associations"]) {
+        let bad = || format!("sacct: fatal: Invalid association id: {id}");
+        query.associations.push(id.parse().map_err(|_| bad())?);
+    }
+    query.reasons = values(parsed, &["reason"]);
+    // All constraints that are named must have been asked for.
+    let constraints = values(parsed, &["constraints"]);
+    if !constraints.is_empty() {
+        query.constraints.push(constraints.join("&"));
+    }
+    for name in values(parsed, &["flags"]) {
+        query.flags |= match name.to_ascii_lowercase().as_str() {
+            "schedsubmit" => job_flag::SCHED_SUBMIT,
+            "schedmain" => job_flag::SCHED_MAIN,
+            "schedbackfill" => job_flag::SCHED_BACKFILL,
+            "startreceived" => job_flag::START_RECEIVED,
+            _ => return Err(format!("sacct: fatal: Invalid job flag: {name}")),
+        };
+    }
     set_people(&mut query, options, parsed, place)?;
     set_states(&mut query, parsed)?;
     set_ranges(&mut query, options)?;
@@ -211,11 +242,12 @@ fn set_ranges(query: &mut JobQuery, options: &Options) -> Result<(), String> {
             .map(Some)
             .map_err(|_| format!("sacct: fatal: Invalid --{name} specification: {text}"))
     };
+    // A least limit alone means that very limit, a greatest one alone means nothing.
     query.time_limit_minutes = match (minutes("timelimit-min")?, minutes("timelimit-max")?) {
-        (None, None) => None,
-        (min, max) => Some(CountRange {
-            min: min.unwrap_or(0),
-            max: max.unwrap_or(u32::MAX),
+        (None, _) => None,
+        (Some(min), max) => Some(CountRange {
+            min,
+            max: max.unwrap_or(min),
         }),
     };
     Ok(())
@@ -258,9 +290,31 @@ async fn show(options: &Options, place: &Place, columns: &[SacctColumn], query: 
         )
     });
     let (script, environment) = (query.with_script, query.with_environment);
+    let selectors: Vec<JobSelector> = query
+        .jobs
+        .iter()
+        .filter_map(|text| text.parse().ok())
+        .collect();
     let result = async {
         let client = Client::connect(PATIENCE).await?;
-        Ok::<_, ClientError>((client.job_records(query).await?, client))
+        let asked = query.jobs.clone();
+        let mut jobs = client.job_records(query.clone()).await?;
+        match options.get("whole-hetjob") {
+            Some(word) if word.eq_ignore_ascii_case("no") => jobs.retain(|(job, _)| {
+                let named = job.job_id.to_string();
+                job.het_job_id.is_none() || asked.iter().any(|text| step_of(text) == named)
+            }),
+            Some(_) => {
+                let more = leaders(&jobs);
+                if !more.is_empty() {
+                    let mut query = query;
+                    query.jobs.extend(more);
+                    jobs = client.job_records(query).await?;
+                }
+            }
+            None => {}
+        }
+        Ok::<_, ClientError>((jobs, client))
     };
     let (mut jobs, client) = match result.await {
         Ok(answer) => answer,
@@ -286,6 +340,19 @@ async fn show(options: &Options, place: &Place, columns: &[SacctColumn], query: 
     if structured::wanted(options) {
         return structured_accounting::job_exit(&client, options, &jobs).await;
     }
+    if options.has("use-local-uid") {
+        for (job, _) in &mut jobs {
+            job.uid = uid_of(&job.user).unwrap_or(job.uid);
+        }
+    }
+    if options.has("array") {
+        jobs = jobs.into_iter().flat_map(split_array).collect();
+    }
+    if options.has("expand-patterns") {
+        for (job, _) in &mut jobs {
+            expand_paths(job);
+        }
+    }
     let delimiter = options.get("delimiter").unwrap_or("|").to_string();
     let style = match (options.has("parsable"), options.has("parsable2")) {
         (_, true) => TableStyle::Delimited {
@@ -308,20 +375,108 @@ async fn show(options: &Options, place: &Place, columns: &[SacctColumn], query: 
         text.push_str(&header(columns, &style));
     }
     for (job, steps) in &jobs {
-        text.push_str(&job_lines(job, steps, columns, &style, &view));
+        let lines = job_lines(job, steps, columns, &style, &view);
+        let mut asked = selectors.iter().filter(|selector| {
+            selector.job == job.job_id
+                || [job.array_job_id, job.het_job_id].contains(&Some(selector.job))
+        });
+        let steps_only = asked.clone().next().is_some() && asked.all(|one| one.step.is_some());
+        // A job of which single steps are asked for has no line of its own.
+        match lines.split_once('\n') {
+            Some((_, rest)) if steps_only => text.push_str(rest),
+            _ => text.push_str(&lines),
+        }
     }
     output::text_out(&text);
     0
 }
 
+type Record = (
+    sluice_model::accounting::JobRecord,
+    Vec<sluice_model::accounting::StepRecord>,
+);
+
+/// The job in front of a step: `12` of `12.batch`.
+fn step_of(text: &str) -> &str {
+    text.split('.').next().unwrap_or(text)
+}
+
+/// First components of the heterogeneous jobs that these belong to.
+fn leaders(jobs: &[Record]) -> Vec<String> {
+    let mut ids: Vec<String> = jobs
+        .iter()
+        .filter_map(|(job, _)| job.het_job_id.map(|id| id.to_string()))
+        .collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+/// One record for each task that has not started; other records stay as they are.
+fn split_array((job, steps): Record) -> Vec<Record> {
+    let Some(array) = job.array_job_id.filter(|_| job.array_task_id.is_none()) else {
+        return vec![(job, steps)];
+    };
+    let list = job.array_task_string.split('%').next().unwrap_or_default();
+    let tasks: Vec<u32> = format!("{array}_[{list}]")
+        .parse::<JobSelector>()
+        .map(|selector| match selector.part {
+            JobPart::Tasks(ranges) => ranges.iter().flat_map(|range| range.iter()).collect(),
+            JobPart::Task(task) => vec![task],
+            JobPart::Whole | JobPart::Component(_) => Vec::new(),
+        })
+        .unwrap_or_default();
+    if tasks.is_empty() {
+        return vec![(job, steps)];
+    }
+    tasks
+        .into_iter()
+        .map(|task| {
+            let mut one = job.clone();
+            one.array_task_id = Some(task);
+            one.array_task_string.clear();
+            (one, Vec::new())
+        })
+        .collect()
+}
+
+/// `%j`, `%A`, `%a`, `%u`, `%x`, `%%` in the paths of a job.
+fn expand_paths(job: &mut sluice_model::accounting::JobRecord) {
+    let facts = job.clone();
+    for path in [&mut job.std_in, &mut job.std_out, &mut job.std_err] {
+        let mut expanded = String::with_capacity(path.len());
+        let mut letters = path.chars();
+        while let Some(letter) = letters.next() {
+            if letter != '%' {
+                expanded.push(letter);
+                continue;
+            }
+            match letters.next() {
+                Some('j') => expanded.push_str(&facts.job_id.to_string()),
+                Some('A') => {
+                    expanded.push_str(&facts.array_job_id.unwrap_or(facts.job_id).to_string());
+                }
+                Some('a') => {
+                    let task = facts.array_task_id.map(|task| task.to_string());
+                    expanded
+                        .push_str(&task.unwrap_or_else(|| u32::MAX.wrapping_sub(1).to_string()));
+                }
+                Some('u') => expanded.push_str(&facts.user),
+                Some('x') => expanded.push_str(&facts.name),
+                Some('%') => expanded.push('%'),
+                Some(other) => {
+                    expanded.push('%');
+                    expanded.push(other);
+                }
+                None => expanded.push('%'),
+            }
+        }
+        *path = expanded;
+    }
+}
+
 /// Batch scripts or environments of the jobs.
-fn print_texts(
-    jobs: &[(
-        sluice_model::accounting::JobRecord,
-        Vec<sluice_model::accounting::StepRecord>,
-    )],
-    scripts: bool,
-) {
+fn print_texts(jobs: &[Record], scripts: bool) {
     for (job, _) in jobs {
         let (title, text) = if scripts {
             (
@@ -340,5 +495,44 @@ fn print_texts(
         output::line(title);
         output::line("-".repeat(80));
         output::line(text.trim_end_matches('\n'));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_model::accounting::JobRecord;
+    use sluice_model::ids::JobId;
+
+    fn waiting(tasks: &str) -> Record {
+        let mut job = JobRecord::new(JobId(12), 0, UnixSeconds(1));
+        job.array_job_id = Some(JobId(12));
+        job.array_task_string = tasks.to_string();
+        (job, Vec::new())
+    }
+
+    /// sacct(1), --array: one line for each task.
+    #[test]
+    fn arrays_are_split() {
+        let tasks = |list: &str| -> Vec<Option<u32>> {
+            split_array(waiting(list))
+                .iter()
+                .map(|(job, _)| job.array_task_id)
+                .collect()
+        };
+        assert_eq!(tasks("3-5%2"), [Some(3), Some(4), Some(5)]);
+        assert_eq!(tasks("1,9"), [Some(1), Some(9)]);
+        assert_eq!(tasks(""), [None]);
+    }
+
+    #[test]
+    fn patterns_are_expanded() {
+        let (mut job, _) = waiting("");
+        job.job_id = JobId(15);
+        job.array_task_id = Some(3);
+        job.user = "alice".to_string();
+        job.std_out = "/tmp/%u-%A_%a-%j-%%-%z.out".to_string();
+        expand_paths(&mut job);
+        assert_eq!(job.std_out, "/tmp/alice-12_3-15-%-%z.out");
     }
 }

@@ -1,13 +1,18 @@
-//! sacctmgr: shows and adds clusters, accounts and users.
+//! sacctmgr: shows and changes what accounting knows.
 //!
 //! Names of entities and options may be shortened and are written in any case. Without `-i` a change is shown first and asked
 //! for. Source: sacctmgr(1).
 
 use std::io::{BufRead as _, IsTerminal as _};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use sluice_proto::v1;
 
 use super::caller::Place;
 use super::sacctmgr_add::add;
+use super::sacctmgr_change::{delete, modify};
+use super::sacctmgr_dump::dump;
+use super::sacctmgr_file::load;
 use super::sacctmgr_show::show;
 use super::scontrol::is_keyword;
 use super::{block_on, version_text};
@@ -19,6 +24,76 @@ use crate::submit::options::Options;
 
 /// How long an absent controller is waited for.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a question waits for its answer.
+const QUESTION: Duration = Duration::from_secs(30);
+
+/// What a session of commands keeps.
+pub(super) struct Session {
+    /// Flags of the command line.
+    pub options: Options,
+    /// `readonly`, also as a command.
+    readonly: bool,
+}
+
+impl Session {
+    /// Whether changes are refused; says so.
+    pub fn refuses_changes(&self) -> bool {
+        if self.readonly {
+            output::error_line("Can't run this command in readonly mode.");
+        }
+        self.readonly
+    }
+
+    /// Asks whether to go on; `-i` means yes. No answer in time means no.
+    pub fn confirmed(&self) -> bool {
+        if self.options.has("immediate") {
+            return true;
+        }
+        let yes = ask("Would you like to commit changes?");
+        if !yes {
+            output::line(" Changes Discarded");
+        }
+        yes
+    }
+}
+
+/// Asks a question until it is answered with yes or no.
+pub(super) fn ask(question: &str) -> bool {
+    output::text_out(&format!(
+        "{question} (You have 30 seconds to decide)\n(N/y): "
+    ));
+    let until = Instant::now() + QUESTION;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    // The thread ends with the program when no line comes.
+    std::thread::spawn(move || {
+        loop {
+            let mut line = String::new();
+            let read = std::io::stdin().lock().read_line(&mut line);
+            let is_answer = matches!(
+                line.trim().chars().next(),
+                None | Some('y' | 'Y' | 'n' | 'N')
+            );
+            let is_end = !matches!(read, Ok(length) if length > 0);
+            if sender.send((line, is_end)).is_err() || is_answer || is_end {
+                return;
+            }
+        }
+    });
+    while let Ok((line, is_end)) =
+        receiver.recv_timeout(until.saturating_duration_since(Instant::now()))
+    {
+        match line.trim().chars().next() {
+            Some('y' | 'Y') => return true,
+            // An empty line takes what stands first.
+            Some('n' | 'N') | None => return false,
+            _ if is_end => return false,
+            _ => output::text_out("Y or N please\n(N/y): "),
+        }
+    }
+    output::line("");
+    false
+}
 
 /// Runs sacctmgr.
 pub fn run(parsed: &Parsed) -> i32 {
@@ -32,76 +107,180 @@ pub fn run(parsed: &Parsed) -> i32 {
     if let Some(code) = super::structured::answer_early(&options) {
         return code;
     }
+    let mut session = Session {
+        readonly: options.has("readonly"),
+        options,
+    };
     if parsed.operands.is_empty() {
-        return block_on(interactive(&options));
+        return block_on(interactive(&mut session));
     }
-    block_on(execute(&options, &parsed.operands))
+    block_on(execute(&mut session, &parsed.operands))
 }
 
-async fn interactive(options: &Options) -> i32 {
-    let stdin = std::io::stdin();
-    let prompt = stdin.is_terminal();
-    loop {
-        if prompt {
-            output::text_out("sacctmgr: ");
-        }
-        let mut line = String::new();
-        if !matches!(stdin.lock().read_line(&mut line), Ok(length) if length > 0) {
-            return 0;
-        }
-        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
-        match words.first().map(String::as_str) {
-            None => {}
-            Some("quit" | "exit" | "q") => return 0,
-            Some(_) => {
-                execute(options, &words).await;
+/// Splits a line at blanks outside quotes.
+fn words_of(line: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut quote = None;
+    let mut open = false;
+    for letter in line.chars() {
+        match (quote, letter) {
+            (Some(mark), letter) if letter == mark => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(letter);
+                if !open {
+                    words.push(String::new());
+                    open = true;
+                }
+            }
+            (None, letter) if letter.is_whitespace() => open = false,
+            (_, letter) => {
+                if !open {
+                    words.push(String::new());
+                    open = true;
+                }
+                if let Some(word) = words.last_mut() {
+                    word.push(letter);
+                }
             }
         }
     }
+    words
 }
 
-async fn execute(options: &Options, words: &[String]) -> i32 {
+async fn interactive(session: &mut Session) -> i32 {
+    let mut last = Vec::new();
+    let mut code = 0;
+    loop {
+        output::text_out("sacctmgr: ");
+        let mut line = String::new();
+        if !matches!(std::io::stdin().lock().read_line(&mut line), Ok(length) if length > 0) {
+            output::line("");
+            return code;
+        }
+        if !std::io::stdin().is_terminal() {
+            // Nobody's terminal has shown what was read.
+            output::text_out(&line);
+        }
+        let mut words = words_of(&line);
+        if words.first().is_some_and(|word| word == "!!") {
+            words = std::mem::take(&mut last);
+        }
+        last.clone_from(&words);
+        match words.first().map(|word| word.to_ascii_lowercase()) {
+            None => {}
+            Some(word)
+                if is_keyword(&word, "quit", 4) || is_keyword(&word, "exit", 1) || word == "q" =>
+            {
+                return code;
+            }
+            Some(word) if is_keyword(&word, "readonly", 4) => session.readonly = true,
+            Some(word)
+                if is_keyword(&word, "verbose", 4)
+                    || is_keyword(&word, "quiet", 4)
+                    || is_keyword(&word, "oneliner", 1) => {}
+            Some(_) => code = execute(session, &words).await,
+        }
+    }
+}
+
+async fn execute(session: &mut Session, words: &[String]) -> i32 {
     let Some((verb, rest)) = words.split_first() else {
         return 0;
     };
+    let session = &*session;
     let result = match verb.to_ascii_lowercase().as_str() {
         word if is_keyword(word, "show", 1) || is_keyword(word, "list", 1) => {
-            show(options, rest).await
+            show(session, rest).await
         }
         word if is_keyword(word, "add", 2) || is_keyword(word, "create", 2) => {
-            add(options, rest).await
+            add(session, rest).await
         }
+        word if is_keyword(word, "modify", 1) => modify(session, rest).await,
+        word if is_keyword(word, "delete", 3) || is_keyword(word, "remove", 3) => {
+            delete(session, rest).await
+        }
+        word if is_keyword(word, "dump", 2) => dump(session, rest).await,
+        word if is_keyword(word, "load", 2) => load(session, rest).await,
+        word if is_keyword(word, "archive", 2) => Ok(archive(rest)),
+        word if is_keyword(word, "clear", 2) => clear(rest).await,
+        word if is_keyword(word, "reconfigure", 4) => reconfigure().await,
+        word if is_keyword(word, "shutdown", 4) => {
+            output::error_line(
+                "sacctmgr: error: there is no database daemon to shut down; `scontrol shutdown` ends the controller",
+            );
+            Ok(1)
+        }
+        word if is_keyword(word, "help", 2) => {
+            output::text_out(&crate::flags::help::help(Command::Sacctmgr));
+            Ok(0)
+        }
+        word if is_keyword(word, "associations", 2) => show(session, words).await,
         word if is_keyword(word, "version", 4) => {
             output::text_out(&version_text());
             Ok(0)
         }
         word if is_keyword(word, "ping", 4) => ping().await,
-        word if [
-            "modify",
-            "delete",
-            "remove",
-            "dump",
-            "load",
-            "archive",
-            "clear",
-            "reconfigure",
-            "shutdown",
-        ]
-        .iter()
-        .any(|name| is_keyword(word, name, 3)) =>
-        {
-            output::error_line(format!("sacctmgr: error: {word} is not supported yet"));
-            Ok(1)
-        }
         _ => {
             output::error_line(format!("invalid keyword: {verb}"));
             Ok(1)
         }
     };
     result.unwrap_or_else(|error| {
-        output::error_with_hint(format!(" error: {error}"), &error);
+        output::error_with_hint(refusal(&error), &error);
         1
     })
+}
+
+/// What a failed call is told as: the controller's own line when it begins like one, else after ` error: `.
+fn refusal(error: &ClientError) -> String {
+    let text = error.to_string();
+    if text.starts_with(' ') || text.starts_with("You gave a bad") {
+        text
+    } else if text == "Access/permission denied" {
+        format!(" Error with request: {text}")
+    } else {
+        format!(" error: {text}")
+    }
+}
+
+fn archive(words: &[String]) -> i32 {
+    match words.first().map(|word| word.to_ascii_lowercase()) {
+        Some(word) if is_keyword(&word, "dump", 1) || is_keyword(&word, "load", 1) => {
+            output::error_line(
+                "sacctmgr: error: records are not archived to files; the database keeps all of them, and its own tools back it up",
+            );
+        }
+        _ => output::error_line(
+            "No valid entity in archive command\nInput line must include, \"Dump\", or \"load\"",
+        ),
+    }
+    1
+}
+
+async fn clear(words: &[String]) -> Result<i32, ClientError> {
+    if !words
+        .first()
+        .is_some_and(|word| is_keyword(&word.to_ascii_lowercase(), "stats", 1))
+    {
+        output::error_line("No valid entity in clear command\nInput line must include \"Stats\"");
+        return Ok(1);
+    }
+    let client = Client::connect(PATIENCE).await?;
+    client
+        .diagnostics()
+        .reset_statistics(v1::ResetStatisticsRequest {})
+        .await?;
+    Ok(0)
+}
+
+/// Settings of the database belong to the controller, which reads them again.
+async fn reconfigure() -> Result<i32, ClientError> {
+    Client::connect(PATIENCE)
+        .await?
+        .admin()
+        .reconfigure(v1::ReconfigureRequest {})
+        .await?;
+    Ok(0)
 }
 
 async fn ping() -> Result<i32, ClientError> {
@@ -118,108 +297,21 @@ async fn ping() -> Result<i32, ClientError> {
     Ok(i32::from(!up))
 }
 
-/// `name=value` words after the entity; bare words are names of the entity.
-#[derive(Debug, Default)]
-pub(super) struct Words {
-    pub names: Vec<String>,
-    pub pairs: Vec<(String, String)>,
-    switches: Vec<String>,
-}
-
-impl Words {
-    pub fn new(words: &[String]) -> Self {
-        const SWITCHES: [&str; 12] = [
-            "withassoc",
-            "withdeleted",
-            "withcoord",
-            "tree",
-            "wolimits",
-            "wopinfo",
-            "woplimits",
-            "withsubaccounts",
-            "onlydefaults",
-            "withrawqoslevel",
-            "withclusters",
-            "withfed",
-        ];
-        let mut parsed = Self::default();
-        for word in words {
-            let lower = word.to_ascii_lowercase();
-            match word.split_once('=') {
-                Some((key, value)) => {
-                    let value = value.trim_matches(['"', '\'']).to_string();
-                    parsed.pairs.push((key.to_ascii_lowercase(), value));
-                }
-                None if lower == "where" || lower == "set" => {}
-                None => match SWITCHES
-                    .iter()
-                    .find(|name| is_keyword(&lower, name, 5.min(name.len())))
-                {
-                    Some(name) => parsed.switches.push((*name).to_string()),
-                    None => parsed.names.extend(split(word)),
-                },
-            }
-        }
-        parsed
-    }
-
-    pub fn value(&self, name: &str, least: usize) -> Option<&str> {
-        self.pairs
-            .iter()
-            .rev()
-            .find(|(key, _)| is_keyword(key, name, least))
-            .map(|(_, value)| value.as_str())
-    }
-
-    pub fn list(&self, name: &str, least: usize) -> Vec<String> {
-        self.value(name, least).map(split).unwrap_or_default()
-    }
-
-    pub fn has(&self, name: &str) -> bool {
-        self.switches.iter().any(|switch| switch == name)
-    }
-}
-
-pub(super) fn split(text: &str) -> Vec<String> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-        .map(String::from)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::sacctmgr_add::{association_lines, unknown_key};
+    use super::super::sacctmgr_add::association_lines;
     use super::super::sacctmgr_show::depth;
     use super::*;
     use sluice_model::accounting::AssociationRecord;
 
-    fn words(line: &str) -> Words {
-        Words::new(
-            &line
-                .split_whitespace()
-                .map(String::from)
-                .collect::<Vec<_>>(),
-        )
-    }
-
-    /// Spellings that scripts use.
+    /// Lines of the prompt and of files keep what stands in quotes together.
     #[test]
-    fn reads_words() {
-        let parsed = words("NAME format=account%256 withassoc where user=alice,bob Account=bio");
-        assert_eq!(parsed.names, ["NAME"]);
-        assert_eq!(parsed.value("format", 1), Some("account%256"));
-        assert!(parsed.has("withassoc"));
-        assert_eq!(parsed.list("users", 1), ["alice", "bob"]);
+    fn lines_are_split_outside_quotes() {
         assert_eq!(
-            unknown_key(&words("nosuch=3")),
-            Some(" Unknown option: nosuch=3".to_string())
+            words_of(" add account cs Description='Computer Science' "),
+            ["add", "account", "cs", "Description=Computer Science"]
         );
-        assert_eq!(
-            unknown_key(&words("fairshare=3 maxjobs=1 parent=x desc=y")),
-            None
-        );
+        assert!(words_of("  ").is_empty());
     }
 
     /// The lines of a new user, as a real sacctmgr prints them.

@@ -1,170 +1,39 @@
-//! `sacctmgr add …`: clusters, accounts and users.
+//! `sacctmgr add …`: clusters, accounts, users, QOS, coordinators and resources.
 //!
 //! A change is planned by the controller first (dry run), shown, asked for, and then made. Source: sacctmgr(1).
 
-use std::io::BufRead as _;
-
-use sluice_model::accounting::{AdminLevel, AssociationLimits, AssociationRecord};
+use sluice_model::accounting::AssociationRecord;
 use sluice_model::error_code::ErrorCode;
 use sluice_proto::v1;
 
-use super::sacctmgr::{PATIENCE, Words, split};
+use super::sacctmgr::{PATIENCE, Session};
+use super::sacctmgr_settings::{Of, lines};
 use super::sacctmgr_show::records;
+use super::sacctmgr_words::{Pair, Words, admin_level, assignments, plain};
 use super::scontrol::is_keyword;
 use crate::client::{Client, ClientError};
 use crate::output;
-use crate::submit::options::Options;
 
-/// What the new rows get; also the lines that show it.
-fn settings(words: &Words) -> Result<(v1::AssociationSettings, Vec<String>), String> {
-    let mut shown = Vec::new();
-    let mut limits = AssociationLimits::default();
-    let mut settings = v1::AssociationSettings::default();
-    for (key, value) in &words.pairs {
-        let number = || {
-            value
-                .parse::<u32>()
-                .map(Some)
-                .map_err(|_| format!(" Bad value for {key}: {value}"))
-        };
-        let mut show = |name: &str| shown.push(format!("  {name:<13} = {value}"));
-        match key.as_str() {
-            key if is_keyword(key, "fairshare", 1) || is_keyword(key, "shares", 2) => {
-                if value.eq_ignore_ascii_case("parent") {
-                    settings.shares_parent = true;
-                } else {
-                    settings.shares = number()?;
-                }
-                show("Fairshare");
-            }
-            key if is_keyword(key, "grpjobs", 4) => {
-                limits.grp_jobs = number()?;
-                show("GrpJobs");
-            }
-            key if is_keyword(key, "grpsubmitjobs", 4) => {
-                limits.grp_submit_jobs = number()?;
-                show("GrpSubmitJobs");
-            }
-            "grptres" => {
-                limits.grp_tres.clone_from(value);
-                show("GrpTRES");
-            }
-            "grptresmins" => {
-                limits.grp_tres_mins.clone_from(value);
-                show("GrpTRESMins");
-            }
-            key if is_keyword(key, "maxjobs", 4) => {
-                limits.max_jobs = number()?;
-                show("MaxJobs");
-            }
-            key if is_keyword(key, "maxsubmitjobs", 4) => {
-                limits.max_submit_jobs = number()?;
-                show("MaxSubmitJobs");
-            }
-            key if is_keyword(key, "maxtresperjob", 7) => {
-                limits.max_tres_per_job.clone_from(value);
-                show("MaxTRES");
-            }
-            key if is_keyword(key, "maxwalldurationperjob", 4) => {
-                let minutes = sluice_model::time::parse_duration_minutes(value);
-                limits.max_wall_per_job =
-                    Some(minutes.map_err(|_| format!(" Bad value for {key}: {value}"))?);
-                show("MaxWall");
-            }
-            key if is_keyword(key, "qoslevel", 1) => {
-                settings.qos = Some(v1::StringList {
-                    items: split(value),
-                });
-                show("QOS");
-            }
-            key if is_keyword(key, "defaultqos", 8) => {
-                settings.default_qos.clone_from(value);
-                show("DefQOS");
-            }
-            key if is_keyword(key, "priority", 3) => {
-                settings.priority = number()?;
-                show("Priority");
-            }
-            key if is_keyword(key, "comment", 3) => settings.comment.clone_from(value),
-            _ => {}
-        }
+pub(super) async fn add(session: &Session, words: &[String]) -> Result<i32, ClientError> {
+    if session.refuses_changes() {
+        return Ok(1);
     }
-    settings.limits = Some(limits.into());
-    Ok((settings, shown))
-}
-
-/// Keys that adding an entity knows besides those of [`settings`].
-const ADD_KEYS: [&str; 12] = [
-    "accounts",
-    "adminlevel",
-    "clusters",
-    "classification",
-    "defaultaccount",
-    "description",
-    "names",
-    "organization",
-    "parent",
-    "partitions",
-    "users",
-    "flags",
-];
-
-pub(super) fn unknown_key(words: &Words) -> Option<String> {
-    const LIMIT_KEYS: [&str; 14] = [
-        "fairshare",
-        "shares",
-        "grpjobs",
-        "grpsubmitjobs",
-        "grptres",
-        "grptresmins",
-        "maxjobs",
-        "maxsubmitjobs",
-        "maxtresperjob",
-        "maxwalldurationperjob",
-        "qoslevel",
-        "defaultqos",
-        "priority",
-        "comment",
-    ];
-    words
-        .pairs
-        .iter()
-        .find(|(key, _)| {
-            !ADD_KEYS
-                .iter()
-                .chain(&LIMIT_KEYS)
-                .any(|known| is_keyword(key, known, 1))
-        })
-        .map(|(key, value)| format!(" Unknown option: {key}={value}"))
-}
-
-pub(super) async fn add(options: &Options, words: &[String]) -> Result<i32, ClientError> {
     let Some((entity, rest)) = words.split_first() else {
         return Ok(bad_add());
     };
-    if options.has("readonly") {
-        output::error_line("Can't run this command in readonly mode.");
-        return Ok(1);
-    }
     let words = Words::new(rest);
-    if let Some(text) = unknown_key(&words) {
-        output::error_line(text);
-        return Ok(1);
-    }
-    let (settings, shown) = match settings(&words) {
-        Ok(settings) => settings,
-        Err(text) => {
-            output::error_line(text);
-            return Ok(1);
-        }
-    };
     let result = match entity.to_ascii_lowercase().as_str() {
-        word if is_keyword(word, "accounts", 1) => {
-            add_accounts(options, &words, settings, shown).await
+        word if is_keyword(word, "accounts", 1) || is_keyword(word, "accts", 4) => {
+            add_accounts(session, &words).await
         }
-        word if is_keyword(word, "users", 1) => add_users(options, &words, settings, shown).await,
-        word if is_keyword(word, "clusters", 2) => {
-            add_clusters(options, &words, settings, shown).await
+        word if is_keyword(word, "users", 1) => add_users(session, &words).await,
+        word if is_keyword(word, "clusters", 2) => add_clusters(session, &words).await,
+        word if is_keyword(word, "coordinators", 2) => add_coordinators(session, &words).await,
+        word if is_keyword(word, "qos", 1) => add_qos(session, &words).await,
+        word if is_keyword(word, "resources", 1) => add_resource(session, &words).await,
+        word if is_keyword(word, "federations", 1) => {
+            output::error_line(FEDERATIONS);
+            Ok(1)
         }
         _ => Ok(bad_add()),
     };
@@ -178,6 +47,9 @@ pub(super) async fn add(options: &Options, words: &[String]) -> Result<i32, Clie
     }
 }
 
+/// Why there are no federations.
+pub(super) const FEDERATIONS: &str = "sacctmgr: error: federations are not supported; clusters that share a database are asked for with --clusters";
+
 /// Texts about entities that exist already, or that lack their account.
 fn is_no_change(text: &str) -> bool {
     ["Already existing", "No account", "This cluster"]
@@ -187,11 +59,13 @@ fn is_no_change(text: &str) -> bool {
 
 fn bad_add() -> i32 {
     output::error_line("No valid entity in add command");
-    output::error_line("Input line must include \"Account\", \"Cluster\", or \"User\"");
+    output::error_line(
+        "Input line must include \"Account\", \"Cluster\", \"Coordinator\", \"Federation\", \"QOS\", \"Resource\", or \"User\"",
+    );
     1
 }
 
-/// Rows as sacctmgr shows them: `  C = oracle     A = bio        U = alice    `.
+/// Rows as sacctmgr shows them: `  C = oracle     A = bio                  U = alice    `.
 pub(super) fn association_lines(rows: &[AssociationRecord]) -> Vec<String> {
     rows.iter()
         .map(|row| {
@@ -200,54 +74,58 @@ pub(super) fn association_lines(rows: &[AssociationRecord]) -> Vec<String> {
                 line.push_str(&format!(" U = {:<9}", row.user));
             }
             if !row.partition.is_empty() {
-                line.push_str(&format!(" P = {:<10}", row.partition));
+                line.push_str(&format!(" P = {}", row.partition));
             }
             line
         })
         .collect()
 }
 
-/// Asks on a terminal; without one the answer is no, as after a timeout.
-fn confirmed(options: &Options) -> bool {
-    if options.has("immediate") {
-        return true;
-    }
-    output::text_out("Would you like to commit changes? (You have 30 seconds to decide)\n(N/y): ");
-    let mut answer = String::new();
-    let read = std::io::stdin().lock().read_line(&mut answer);
-    let yes = read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes");
-    if !yes {
-        output::line(" Changes Discarded");
-    }
-    yes
+/// Everything that adding takes: conditions are settings here, whatever stands in front of them.
+fn settings(words: &Words, keys: &[(&str, usize)]) -> Option<Vec<v1::Assignment>> {
+    let pairs: Vec<Pair> = words.pairs.iter().chain(&words.set).cloned().collect();
+    assignments(Of::Association, &pairs, &words.loose, |pair| {
+        keys.iter()
+            .any(|(name, least)| is_keyword(&pair.key, name, *least))
+            .then_some(Ok(None))
+    })
 }
 
-async fn add_accounts(
-    options: &Options,
-    words: &Words,
-    settings: v1::AssociationSettings,
-    shown: Vec<String>,
-) -> Result<i32, ClientError> {
-    let mut names = words.names.clone();
-    names.extend(words.list("names", 1));
-    names.extend(words.list("accounts", 1));
+const ACCOUNT_KEYS: &[(&str, usize)] = &[
+    ("accounts", 1),
+    ("accts", 4),
+    ("clusters", 1),
+    ("description", 3),
+    ("flags", 2),
+    ("names", 1),
+    ("organization", 1),
+    ("parent", 1),
+];
+
+async fn add_accounts(session: &Session, words: &Words) -> Result<i32, ClientError> {
+    let Some(assignments) = settings(words, ACCOUNT_KEYS) else {
+        return Ok(1);
+    };
+    let names = words.all_names(&[("names", 1), ("accounts", 1), ("accts", 4)]);
     if names.is_empty() {
         output::error_line(" Need name of account to add.");
         return Ok(1);
     }
     let (description, organization) = (
-        words.value("description", 1),
+        words.value("description", 3),
         words.value("organization", 1),
     );
     let parent = words.value("parent", 1).unwrap_or_default().to_string();
+    let shown = lines(Of::Association, &assignments);
     let request = v1::AddAccountsRequest {
-        names: names.clone(),
+        names,
         description: description.unwrap_or_default().to_string(),
         organization: organization.unwrap_or_default().to_string(),
         parent: parent.clone(),
         clusters: words.list("clusters", 1),
-        settings: Some(settings),
         dry_run: true,
+        assignments,
+        ..Default::default()
     };
     let client = Client::connect(PATIENCE).await?;
     let plan = client
@@ -256,42 +134,40 @@ async fn add_accounts(
         .await?
         .into_inner();
     let rows: Vec<AssociationRecord> = records(plan.associations)?;
-    if rows.is_empty() && plan.added.is_empty() {
-        for name in &plan.existing {
-            output::line(format!(
-                " Already existing account {name} on cluster {}",
-                client.settings.cluster
-            ));
-        }
-        return Ok(1);
-    }
-    let mut lines = Vec::new();
+    let mut text = Vec::new();
     if !plan.added.is_empty() {
-        lines.push(" Adding Account(s)".to_string());
-        lines.extend(plan.added.iter().map(|name| format!("  {name}")));
-        lines.push(" Settings".to_string());
-        lines.push(format!(
+        text.push(" Adding Account(s)".to_string());
+        text.extend(plan.added.iter().map(|name| format!("  {name}")));
+        text.push(" Settings".to_string());
+        text.push(format!(
             "  {:<15} = {}",
             "Description",
-            description.map_or("Account Name", |text| text)
+            description.unwrap_or("Account Name")
         ));
-        lines.push(format!(
+        text.push(format!(
             "  {:<15} = {}",
             "Organization",
-            organization.map_or("Parent/Account Name", |text| text)
+            organization.unwrap_or("Parent/Account Name")
         ));
     }
-    lines.push(" Associations =".to_string());
-    lines.extend(association_lines(&rows));
+    text.push(" Associations =".to_string());
+    text.extend(association_lines(&rows));
     if !parent.is_empty() || !shown.is_empty() {
-        lines.push(" Settings".to_string());
-        lines.extend(shown);
+        text.push(" Settings".to_string());
+        // The place in the tree stands before priority and QOS.
+        let late = |line: &String| {
+            ["  Priority", "  QOS", "  DefQOS"]
+                .iter()
+                .any(|begin| line.starts_with(begin))
+        };
+        text.extend(shown.iter().filter(|line| !late(line)).cloned());
+        if !parent.is_empty() {
+            text.push(format!("  {:<13} = {parent}", "Parent"));
+        }
+        text.extend(shown.iter().filter(|line| late(line)).cloned());
     }
-    if !parent.is_empty() {
-        lines.push(format!("  {:<13} = {parent}", "Parent"));
-    }
-    output::text_out(&(lines.join("\n") + "\n"));
-    if !confirmed(options) {
+    output::text_out(&(text.join("\n") + "\n"));
+    if !session.confirmed() {
         return Ok(0);
     }
     client
@@ -301,46 +177,87 @@ async fn add_accounts(
             ..request
         })
         .await?;
+    if let Some(flags) = words.value("flags", 2) {
+        let flags = v1::Assignment {
+            field: "flags".to_string(),
+            value: flags.to_string(),
+            ..Default::default()
+        };
+        let request = v1::ModifyRequest {
+            entity: v1::AccountingEntity::Account as i32,
+            selection: Some(v1::EntitySelection {
+                names: plan.added,
+                ..Default::default()
+            }),
+            assignments: vec![flags],
+            dry_run: false,
+        };
+        client.accounting().modify(request).await?;
+    }
     Ok(0)
 }
 
-async fn add_users(
-    options: &Options,
-    words: &Words,
-    settings: v1::AssociationSettings,
-    shown: Vec<String>,
-) -> Result<i32, ClientError> {
-    let mut names = words.names.clone();
-    names.extend(words.list("names", 1));
-    names.extend(words.list("users", 1));
+const USER_KEYS: &[(&str, usize)] = &[
+    ("accounts", 2),
+    ("accts", 4),
+    ("adminlevel", 2),
+    ("clusters", 1),
+    ("defaultaccount", 8),
+    ("defaultacct", 10),
+    ("defaultwckey", 8),
+    ("names", 1),
+    ("partitions", 3),
+    ("users", 1),
+    ("wckeys", 1),
+];
+
+async fn add_users(session: &Session, words: &Words) -> Result<i32, ClientError> {
+    let Some(assignments) = settings(words, USER_KEYS) else {
+        return Ok(1);
+    };
+    let names = words.all_names(&[("names", 1), ("users", 1)]);
     if names.is_empty() {
         output::error_line(" Need name of user to add.");
         return Ok(1);
     }
-    let admin_level = match words.value("adminlevel", 2) {
+    let level = match words.value("adminlevel", 2) {
         None => None,
-        Some(text) => match text.to_ascii_lowercase().as_str() {
-            word if is_keyword(word, "none", 1) => Some(AdminLevel::None),
-            word if is_keyword(word, "operator", 1) => Some(AdminLevel::Operator),
-            word if is_keyword(word, "administrator", 1) => Some(AdminLevel::Administrator),
-            _ => {
+        Some(text) => match admin_level(text) {
+            Some(level) => Some(level),
+            None => {
                 output::error_line(format!(" Bad admin level: {text}"));
                 return Ok(1);
             }
         },
     };
+    let default_account = words
+        .value("defaultaccount", 8)
+        .or_else(|| words.value("defaultacct", 10));
+    let default_wckey = words.value("defaultwckey", 8);
+    let wckeys = words.list("wckeys", 1);
+    let mut accounts = words.list("accounts", 2);
+    accounts.extend(words.list("accts", 4));
+    if accounts.is_empty()
+        && default_account.is_none()
+        && wckeys.is_empty()
+        && default_wckey.is_none()
+    {
+        output::error_line(" Need name of account to add user to.");
+        return Ok(1);
+    }
+    let shown = lines(Of::Association, &assignments);
     let request = v1::AddUsersRequest {
         names,
-        accounts: words.list("accounts", 1),
+        accounts,
         clusters: words.list("clusters", 1),
-        partitions: words.list("partitions", 1),
-        default_account: words
-            .value("defaultaccount", 8)
-            .unwrap_or_default()
-            .to_string(),
-        admin_level: admin_level.map(|level| v1::AdminLevel::from(level) as i32),
-        settings: Some(settings),
+        partitions: words.list("partitions", 3),
+        default_account: default_account.unwrap_or_default().to_string(),
+        admin_level: level.map(|level| v1::AdminLevel::from(level) as i32),
         dry_run: true,
+        wckeys,
+        default_wckey: default_wckey.unwrap_or_default().to_string(),
+        assignments,
+        ..Default::default()
     };
     let client = Client::connect(PATIENCE).await?;
     let plan = match client.accounting().add_users(request.clone()).await {
@@ -355,35 +272,44 @@ async fn add_users(
         }
     };
     let rows: Vec<AssociationRecord> = records(plan.associations)?;
-    if rows.is_empty() && plan.added.is_empty() {
-        output::line("Nothing added.");
-        if plan.existing.is_empty() {
-            output::line(
-                "Make sure the accounts requested here have been added to the system/cluster. (sacctmgr add account...)",
-            );
-        }
+    if rows.is_empty() && plan.added.is_empty() && plan.wckeys.is_empty() {
+        output::line(" Nothing new added.");
         return Ok(1);
     }
-    let mut lines = Vec::new();
+    let mut text = Vec::new();
     if !plan.added.is_empty() {
-        lines.push(" Adding User(s)".to_string());
-        lines.extend(plan.added.iter().map(|name| format!("  {name}")));
-        lines.push(" Settings".to_string());
-        if let Some(account) = words.value("defaultaccount", 8) {
-            lines.push(format!("  Default Account = {account}"));
+        text.push(" Adding User(s)".to_string());
+        text.extend(plan.added.iter().map(|name| format!("  {name}")));
+        text.push(" Settings".to_string());
+        if let Some(account) = default_account {
+            text.push(format!("  Default Account = {account}"));
         }
-        if let Some(level) = admin_level {
-            lines.push(format!("  Admin Level     = {}", level.as_str()));
+        if let Some(key) = default_wckey {
+            text.push(format!("  Default WCKey   = {key}"));
+        }
+        if let Some(level) = level {
+            text.push(format!("  Admin Level     = {}", level.as_str()));
         }
     }
-    lines.push(" Associations =".to_string());
-    lines.extend(association_lines(&rows));
+    if !rows.is_empty() {
+        text.push(" Associations =".to_string());
+        text.extend(association_lines(&rows));
+    }
+    if !plan.wckeys.is_empty() {
+        text.push(" WCKeys =".to_string());
+        text.extend(plan.wckeys.iter().map(|key| {
+            format!(
+                "  C = {:<10} W = {:<10} U = {:<9}",
+                key.cluster, key.name, key.user
+            )
+        }));
+    }
     if !shown.is_empty() {
-        lines.push(" Non Default Settings".to_string());
-        lines.extend(shown);
+        text.push(" Non Default Settings".to_string());
+        text.extend(shown);
     }
-    output::text_out(&(lines.join("\n") + "\n"));
-    if !confirmed(options) {
+    output::text_out(&(text.join("\n") + "\n"));
+    if !session.confirmed() {
         return Ok(0);
     }
     client
@@ -396,15 +322,26 @@ async fn add_users(
     Ok(0)
 }
 
-async fn add_clusters(
-    options: &Options,
-    words: &Words,
-    settings: v1::AssociationSettings,
-    shown: Vec<String>,
-) -> Result<i32, ClientError> {
-    let mut names = words.names.clone();
-    names.extend(words.list("names", 1));
-    names.extend(words.list("clusters", 2));
+async fn add_clusters(session: &Session, words: &Words) -> Result<i32, ClientError> {
+    let keys = [
+        ("classification", 3),
+        ("clusters", 2),
+        ("features", 3),
+        ("federation", 3),
+        ("fedstate", 4),
+        ("names", 1),
+    ];
+    let Some(assignments) = settings(words, &keys) else {
+        return Ok(1);
+    };
+    if words.value("federation", 3).is_some()
+        || words.value("features", 3).is_some()
+        || words.value("fedstate", 4).is_some()
+    {
+        output::error_line(FEDERATIONS);
+        return Ok(1);
+    }
+    let names = words.all_names(&[("names", 1), ("clusters", 2)]);
     if names.is_empty() {
         output::error_line(" Need name of cluster to add.");
         return Ok(1);
@@ -416,33 +353,38 @@ async fn add_clusters(
             .value("classification", 3)
             .unwrap_or_default()
             .to_string(),
-        settings: Some(settings.clone()),
         dry_run,
+        assignments: assignments.clone(),
+        ..Default::default()
     };
     let mut new = Vec::new();
     for name in &names {
-        let plan = client
+        match client
             .accounting()
             .add_cluster(request(name, true))
-            .await?
-            .into_inner();
-        if plan.added.is_empty() {
-            output::line(format!(" This cluster {name} already exists.  Not adding."));
-        } else {
-            new.push(name.clone());
+            .await
+            .map_err(ClientError::from)
+        {
+            Ok(_) => new.push(name.clone()),
+            Err(ClientError::Other(text)) if is_no_change(&text) => output::line(text),
+            Err(error) => return Err(error),
         }
     }
     if new.is_empty() {
         return Ok(1);
     }
-    let mut lines = vec![" Adding Cluster(s)".to_string()];
-    lines.extend(new.iter().map(|name| format!("  Name           = {name}")));
-    if !shown.is_empty() {
-        lines.push(" Default Limits".to_string());
-        lines.extend(shown);
+    let mut text = vec![" Adding Cluster(s)".to_string()];
+    text.extend(new.iter().map(|name| format!("  Name           = {name}")));
+    if let Some(class) = words.value("classification", 3) {
+        text.push(format!("  Classification = {class}"));
     }
-    output::text_out(&(lines.join("\n") + "\n"));
-    if !confirmed(options) {
+    let shown = lines(Of::Association, &assignments);
+    if !shown.is_empty() {
+        text.push(" Default Limits".to_string());
+        text.extend(shown);
+    }
+    output::text_out(&(text.join("\n") + "\n"));
+    if !session.confirmed() {
         return Ok(0);
     }
     for name in &new {
@@ -451,5 +393,257 @@ async fn add_clusters(
             .add_cluster(request(name, false))
             .await?;
     }
+    Ok(0)
+}
+
+async fn add_qos(session: &Session, words: &Words) -> Result<i32, ClientError> {
+    let pairs: Vec<Pair> = words.pairs.iter().chain(&words.set).cloned().collect();
+    let is_name = |pair: &Pair| is_keyword(&pair.key, "names", 1);
+    let Some(assignments) = assignments(Of::Qos, &pairs, &words.loose, |pair| {
+        is_name(pair).then_some(Ok(None))
+    }) else {
+        return Ok(1);
+    };
+    let names = words.all_names(&[("names", 1)]);
+    if names.is_empty() {
+        output::error_line(" Need name of qos to add.");
+        return Ok(1);
+    }
+    let request = v1::AddQosRequest {
+        names: names.clone(),
+        assignments: assignments.clone(),
+        dry_run: true,
+    };
+    let client = Client::connect(PATIENCE).await?;
+    let plan = client
+        .accounting()
+        .add_qos(request.clone())
+        .await?
+        .into_inner();
+    if plan.names.is_empty() {
+        output::line(" Nothing new added.");
+        return Ok(1);
+    }
+    let mut text = vec![" Adding QOS(s)".to_string()];
+    text.extend(plan.names.iter().map(|name| format!("  {name}")));
+    text.push(" Settings".to_string());
+    let shown = lines(Of::Qos, &assignments);
+    if !shown.iter().any(|line| line.starts_with("  Description")) {
+        text.push(format!("  {:<14} = {}", "Description", plan.names[0]));
+    }
+    text.extend(shown);
+    output::text_out(&(text.join("\n") + "\n"));
+    if !session.confirmed() {
+        return Ok(0);
+    }
+    client
+        .accounting()
+        .add_qos(v1::AddQosRequest {
+            dry_run: false,
+            ..request
+        })
+        .await?;
+    Ok(0)
+}
+
+/// Accounts and users of a coordinator command.
+pub(super) fn coordinator_request(words: &Words, remove: bool) -> v1::SetCoordinatorsRequest {
+    let mut users = words.all_names(&[("names", 1), ("users", 1)]);
+    users.dedup();
+    let mut accounts = words.list("accounts", 1);
+    accounts.extend(words.list("accts", 4));
+    v1::SetCoordinatorsRequest {
+        accounts,
+        users,
+        remove,
+        dry_run: true,
+    }
+}
+
+async fn add_coordinators(session: &Session, words: &Words) -> Result<i32, ClientError> {
+    if words.refuse_unknown(
+        &[("accounts", 1), ("accts", 4), ("names", 1), ("users", 1)],
+        "",
+    ) {
+        return Ok(1);
+    }
+    let request = coordinator_request(words, false);
+    if request.users.is_empty() || request.accounts.is_empty() {
+        output::error_line(" You need to specify conditions to to add the coordinator.");
+        return Ok(1);
+    }
+    let client = Client::connect(PATIENCE).await?;
+    client
+        .accounting()
+        .set_coordinators(request.clone())
+        .await?;
+    let mut text = vec![" Adding Coordinator User(s)".to_string()];
+    text.extend(request.users.iter().map(|name| format!("  {name}")));
+    text.push(" To Account(s) and all sub-accounts".to_string());
+    text.extend(request.accounts.iter().map(|name| format!("  {name}")));
+    output::text_out(&(text.join("\n") + "\n"));
+    if !session.confirmed() {
+        return Ok(0);
+    }
+    client
+        .accounting()
+        .set_coordinators(v1::SetCoordinatorsRequest {
+            dry_run: false,
+            ..request
+        })
+        .await?;
+    Ok(0)
+}
+
+/// What is set on a resource; `None` = said why not.
+pub(super) fn resource_assignments(
+    pairs: &[Pair],
+    conditions: &[(&str, usize)],
+    loose: &[String],
+) -> Option<Vec<v1::Assignment>> {
+    let number = |field: &str, pair: &Pair| {
+        let value = pair.value.trim_end_matches('%');
+        match value.parse::<u32>() {
+            Ok(_) => Ok(Some(v1::Assignment {
+                field: field.to_string(),
+                value: value.to_string(),
+                ..Default::default()
+            })),
+            Err(_) => Err(format!(
+                "sacctmgr: error: Invalid value for {} ({})",
+                pair.key, pair.value
+            )),
+        }
+    };
+    assignments(Of::Association, pairs, loose, |pair| {
+        match pair.key.as_str() {
+            key if conditions
+                .iter()
+                .any(|(name, least)| is_keyword(key, name, *least)) =>
+            {
+                Some(Ok(None))
+            }
+            key if is_keyword(key, "allowed", 1) || is_keyword(key, "percentallowed", 1) => {
+                Some(number("allowed", pair))
+            }
+            key if is_keyword(key, "count", 3) => Some(number("count", pair)),
+            key if is_keyword(key, "lastconsumed", 1) => Some(number("last_consumed", pair)),
+            key if is_keyword(key, "description", 1) => Some(Ok(Some(plain("description", pair)))),
+            key if is_keyword(key, "servertype", 7) => Some(Ok(Some(plain("server_type", pair)))),
+            key if is_keyword(key, "flags", 2) => Some(Ok(Some(plain("flags", pair)))),
+            _ => Some(
+                Err(String::new())
+                    .map_err(|_: String| format!(" Unknown resource option {}", pair.key)),
+            ),
+        }
+    })
+}
+
+async fn add_resource(session: &Session, words: &Words) -> Result<i32, ClientError> {
+    let pairs: Vec<Pair> = words.pairs.iter().chain(&words.set).cloned().collect();
+    let keys = [("clusters", 2), ("names", 1), ("server", 6), ("type", 1)];
+    let Some(given) = resource_assignments(&pairs, &keys, &words.loose) else {
+        return Ok(1);
+    };
+    let Some(name) = words.all_names(&[("names", 1)]).into_iter().next() else {
+        output::error_line(" Need name of resource to add.");
+        return Ok(1);
+    };
+    let value = |field: &str| {
+        given
+            .iter()
+            .rev()
+            .find(|item| item.field == field)
+            .map(|item| item.value.clone())
+    };
+    let allowed = value("allowed").and_then(|text| text.parse().ok());
+    let kind = words.value("type", 1);
+    let server = words
+        .list("server", 6)
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| "slurmdb".to_string());
+    let client = Client::connect(PATIENCE).await?;
+    let known = client
+        .accounting()
+        .list_resources(v1::ListResourcesRequest::default())
+        .await?
+        .into_inner()
+        .resources;
+    let exists = known
+        .iter()
+        .any(|item| item.name == name && item.server == server);
+    if !exists && kind.is_none() {
+        output::error_line(format!(
+            " Need to designate a resource type to initially add '{name}'."
+        ));
+        return Ok(1);
+    }
+    let resource = v1::ResourceRecord {
+        name: name.clone(),
+        server: server.clone(),
+        description: value("description").unwrap_or_else(|| name.clone()),
+        server_type: value("server_type").unwrap_or_default(),
+        kind: "License".to_string(),
+        count: value("count")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0),
+        flags: value("flags").unwrap_or_default(),
+        clusters: words
+            .list("clusters", 2)
+            .into_iter()
+            .map(|cluster| v1::ResourceShare {
+                cluster: cluster.to_lowercase(),
+                allowed: allowed.unwrap_or(0),
+            })
+            .collect(),
+        ..Default::default()
+    };
+    let request = v1::AddResourceRequest {
+        resource: Some(resource.clone()),
+        dry_run: true,
+    };
+    let plan = client
+        .accounting()
+        .add_resource(request.clone())
+        .await?
+        .into_inner();
+    if plan.names.is_empty() {
+        output::line(" Nothing new added.");
+        return Ok(1);
+    }
+    let (shares, new): (Vec<&String>, Vec<&String>) = plan
+        .names
+        .iter()
+        .partition(|name| name.starts_with("Cluster - "));
+    let mut text = vec![" Adding Resource(s)".to_string()];
+    text.push(format!("  {name}@{server}"));
+    text.extend(shares.iter().map(|share| format!("   {share}")));
+    if !new.is_empty() {
+        text.push(" Settings".to_string());
+        for (label, value) in [
+            ("Name", name.clone()),
+            ("Server", server),
+            ("Description", resource.description.clone()),
+            ("ServerType", resource.server_type.clone()),
+            ("Count", resource.count.to_string()),
+            ("Type", resource.kind.clone()),
+        ] {
+            if !value.is_empty() {
+                text.push(format!("  {label:<14} = {value}"));
+            }
+        }
+    }
+    output::text_out(&(text.join("\n") + "\n"));
+    if !session.confirmed() {
+        return Ok(0);
+    }
+    client
+        .accounting()
+        .add_resource(v1::AddResourceRequest {
+            dry_run: false,
+            ..request
+        })
+        .await?;
     Ok(0)
 }

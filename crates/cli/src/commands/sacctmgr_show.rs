@@ -1,4 +1,4 @@
-//! `sacctmgr show …`: clusters, accounts, users, associations and QOS.
+//! `sacctmgr show …`: clusters, accounts, users, associations and QOS. The other entities are in [`super::sacctmgr_list`].
 //!
 //! Columns are in [`crate::format::sacctmgr`]. Source: sacctmgr(1).
 
@@ -7,7 +7,9 @@ use sluice_model::accounting::{
 };
 use sluice_proto::v1;
 
-use super::sacctmgr::{PATIENCE, Words, split};
+use super::sacctmgr::{PATIENCE, Session};
+use super::sacctmgr_change::{HINT, ROW_KEYS};
+use super::sacctmgr_words::{Words, split};
 use super::scontrol::is_keyword;
 use super::{structured, structured_accounting};
 use crate::client::{Client, ClientError};
@@ -21,6 +23,21 @@ use crate::submit::options::Options;
 
 /// Width of the account column in a tree.
 const TREE_WIDTH: i32 = -20;
+
+/// How tables are printed.
+pub(super) fn style(options: &Options) -> TableStyle {
+    match (options.has("parsable"), options.has("parsable2")) {
+        (_, true) => TableStyle::Delimited {
+            delimiter: "|".to_string(),
+            trailing: false,
+        },
+        (true, _) => TableStyle::Delimited {
+            delimiter: "|".to_string(),
+            trailing: true,
+        },
+        _ => TableStyle::Padded,
+    }
+}
 
 /// Prints a table of entries.
 fn print(
@@ -46,17 +63,7 @@ fn print(
             column.width = TREE_WIDTH;
         }
     }
-    let style = match (options.has("parsable"), options.has("parsable2")) {
-        (_, true) => TableStyle::Delimited {
-            delimiter: "|".to_string(),
-            trailing: false,
-        },
-        (true, _) => TableStyle::Delimited {
-            delimiter: "|".to_string(),
-            trailing: true,
-        },
-        _ => TableStyle::Padded,
-    };
+    let style = style(options);
     let mut text = String::new();
     if !options.has("noheader") {
         let names: Vec<(String, i32)> = columns
@@ -77,38 +84,59 @@ fn print(
     0
 }
 
-pub(super) async fn show(options: &Options, words: &[String]) -> Result<i32, ClientError> {
+pub(super) async fn show(session: &Session, words: &[String]) -> Result<i32, ClientError> {
+    let options = &session.options;
     let Some((entity, rest)) = words.split_first() else {
         return Ok(no_entity());
     };
     let words = Words::new(rest);
-    match entity.to_ascii_lowercase().as_str() {
-        word if is_keyword(word, "accounts", 2) => show_accounts(options, &words).await,
-        word if is_keyword(word, "associations", 2) => show_associations(options, &words).await,
-        word if is_keyword(word, "clusters", 2) => show_clusters(options, &words).await,
-        word if is_keyword(word, "qos", 1) => show_qos(options, &words).await,
-        word if is_keyword(word, "users", 1) => show_users(options, &words).await,
-        word if [
-            "configuration",
-            "events",
-            "federations",
-            "problems",
-            "resources",
-            "reservations",
-            "runawayjobs",
-            "stats",
-            "transactions",
-            "tres",
-            "wckeys",
-            "instances",
-        ]
-        .iter()
-        .any(|name| is_keyword(word, name, 2)) =>
-        {
-            output::error_line(format!("sacctmgr: error: show {word} is not supported yet"));
-            Ok(1)
+    let lower = entity.to_ascii_lowercase();
+    let unknown = |hint| words.refuse_unknown(ROW_KEYS, hint);
+    match lower.as_str() {
+        word if is_keyword(word, "accounts", 2) || is_keyword(word, "accts", 4) => {
+            if unknown(HINT) {
+                Ok(1)
+            } else {
+                show_accounts(options, &words).await
+            }
         }
-        _ => Ok(no_entity()),
+        word if is_keyword(word, "associations", 2) => {
+            if let Some(name) = words.names.first() {
+                output::error_line(format!(
+                    "sacctmgr: error: Invalid value for AssocId ({name})"
+                ));
+                return Ok(1);
+            }
+            if unknown("") {
+                Ok(1)
+            } else {
+                show_associations(options, &words).await
+            }
+        }
+        word if is_keyword(word, "clusters", 2) => show_clusters(options, &words).await,
+        word if is_keyword(word, "qos", 1) => {
+            let keys = [
+                ("names", 1),
+                ("descriptions", 1),
+                ("ids", 1),
+                ("preemptmode", 8),
+            ];
+            if words.refuse_unknown(&keys, " Use keyword 'set' to modify SLURM_PRINT_VALUE") {
+                return Ok(1);
+            }
+            show_qos(options, &words).await
+        }
+        word if is_keyword(word, "users", 1) => {
+            if unknown(HINT) {
+                Ok(1)
+            } else {
+                show_users(options, &words).await
+            }
+        }
+        word => match super::sacctmgr_list::show(session, word, &words).await {
+            Some(result) => result,
+            None => Ok(no_entity()),
+        },
     }
 }
 
@@ -120,6 +148,15 @@ pub(super) fn no_entity() -> i32 {
          \"WCKey\"",
     );
     1
+}
+
+/// Whether a list lets a text pass: empty, or one of its items begins it, in any case.
+fn fits(list: &[String], text: &str) -> bool {
+    list.is_empty()
+        || list.iter().any(|item| {
+            text.get(..item.len())
+                .is_some_and(|begin| begin.eq_ignore_ascii_case(item))
+        })
 }
 
 /// Reads records out of wire messages.
@@ -134,7 +171,7 @@ where
         .collect()
 }
 
-async fn associations(
+pub(super) async fn associations(
     client: &Client,
     request: v1::ListAssociationsRequest,
 ) -> Result<Vec<AssociationRecord>, ClientError> {
@@ -150,9 +187,7 @@ async fn associations(
 
 async fn show_accounts(options: &Options, words: &Words) -> Result<i32, ClientError> {
     let client = Client::connect(PATIENCE).await?;
-    let mut names = words.names.clone();
-    names.extend(words.list("names", 1));
-    names.extend(words.list("accounts", 2));
+    let names = words.all_names(&[("names", 1), ("accounts", 2), ("accts", 4)]);
     let request = v1::ListAccountsRequest {
         names: names.clone(),
         with_deleted: words.has("withdeleted"),
@@ -165,6 +200,13 @@ async fn show_accounts(options: &Options, words: &Words) -> Result<i32, ClientEr
             .into_inner()
             .accounts,
     )?;
+    let accounts: Vec<AccountRecord> = accounts
+        .into_iter()
+        .filter(|account| {
+            fits(&words.list("descriptions", 3), &account.description)
+                && fits(&words.list("organizations", 1), &account.organization)
+        })
+        .collect();
     let with_associations = options.has("associations") || words.has("withassoc");
     if structured::wanted(options) && !with_associations {
         return structured_accounting::accounts(&client, options, &accounts, &[]).await;
@@ -177,7 +219,12 @@ async fn show_accounts(options: &Options, words: &Words) -> Result<i32, ClientEr
                 ..Entry::default()
             })
             .collect();
-        return Ok(print(options, words, ACCOUNT_COLUMNS, false, &entries));
+        let columns = if words.has("withcoordinators") {
+            format!("{ACCOUNT_COLUMNS},Coordinators")
+        } else {
+            ACCOUNT_COLUMNS.to_string()
+        };
+        return Ok(print(options, words, &columns, false, &entries));
     }
     let request = v1::ListAssociationsRequest {
         accounts: names,
@@ -211,9 +258,7 @@ async fn show_accounts(options: &Options, words: &Words) -> Result<i32, ClientEr
 
 async fn show_users(options: &Options, words: &Words) -> Result<i32, ClientError> {
     let client = Client::connect(PATIENCE).await?;
-    let mut names = words.names.clone();
-    names.extend(words.list("names", 1));
-    names.extend(words.list("users", 1));
+    let names = words.all_names(&[("names", 1), ("users", 1)]);
     let request = v1::ListUsersRequest {
         names: names.clone(),
         with_deleted: words.has("withdeleted"),
@@ -226,6 +271,35 @@ async fn show_users(options: &Options, words: &Words) -> Result<i32, ClientError
             .into_inner()
             .users,
     )?;
+    let users: Vec<UserRecord> = users
+        .into_iter()
+        .filter(|user| {
+            fits(&words.list("adminlevel", 2), user.admin_level.as_str())
+                && (words.list("defaultaccount", 8).is_empty()
+                    || user
+                        .default_accounts
+                        .iter()
+                        .any(|(_, account)| fits(&words.list("defaultaccount", 8), account)))
+        })
+        .collect();
+    let asks_wckey = words
+        .value("format", 1)
+        .is_some_and(|list| list.to_ascii_lowercase().contains("wckey"));
+    let wckeys = if asks_wckey {
+        let request = v1::ListWckeysRequest::default();
+        client
+            .accounting()
+            .list_wckeys(request)
+            .await?
+            .into_inner()
+            .wckeys
+    } else {
+        Vec::new()
+    };
+    let default_wckey = |user: &UserRecord| {
+        let mut own = wckeys.iter().filter(|key| key.user == user.name);
+        own.find(|key| key.is_default).map(|key| key.name.as_str())
+    };
     let asks_association = words.value("format", 1).is_some_and(|list| {
         split(list).iter().any(|item| {
             let name = item
@@ -237,6 +311,8 @@ async fn show_users(options: &Options, words: &Words) -> Result<i32, ClientError
                 "user",
                 "defaultaccount",
                 "defacct",
+                "defaultwckey",
+                "defwckey",
                 "adminlevel",
                 "admin",
                 "coordinators",
@@ -253,10 +329,16 @@ async fn show_users(options: &Options, words: &Words) -> Result<i32, ClientError
             .iter()
             .map(|user| Entry {
                 user: Some(user),
+                default_wckey: default_wckey(user),
                 ..Entry::default()
             })
             .collect();
-        return Ok(print(options, words, USER_COLUMNS, false, &entries));
+        let columns = if words.has("withcoordinators") {
+            format!("{USER_COLUMNS},Coordinators")
+        } else {
+            USER_COLUMNS.to_string()
+        };
+        return Ok(print(options, words, &columns, false, &entries));
     }
     let request = v1::ListAssociationsRequest {
         users: names,
@@ -276,6 +358,7 @@ async fn show_users(options: &Options, words: &Words) -> Result<i32, ClientError
                 .map(|row| Entry {
                     user: Some(user),
                     association: Some(row),
+                    default_wckey: default_wckey(user),
                     ..Entry::default()
                 })
         })
@@ -301,20 +384,64 @@ async fn show_associations(options: &Options, words: &Words) -> Result<i32, Clie
         without_parent_limits: words.has("woplimits"),
         with_deleted: words.has("withdeleted"),
     };
-    let rows = associations(&client, request).await?;
+    let mut rows = associations(&client, request).await?;
+    let (ids, qos, default_qos) = (
+        words.list("ids", 1),
+        words.list("qoslevel", 1),
+        words.list("defaultqos", 8),
+    );
+    let parents = words.list("parents", 4);
+    rows.retain(|row| {
+        (ids.is_empty() || ids.contains(&row.id.to_string()))
+            && (qos.is_empty() || row.qos.iter().flatten().any(|name| qos.contains(name)))
+            && (default_qos.is_empty() || default_qos.contains(&row.default_qos))
+            && (parents.is_empty() || parents.contains(&row.parent_account))
+    });
     if structured::wanted(options) {
         return structured_accounting::associations(&client, options, &rows).await;
     }
+    // The row above may not be among those that are shown.
+    let asks_parent = words
+        .value("format", 1)
+        .is_some_and(|list| list.to_ascii_lowercase().contains("parentid"));
+    let all = if asks_parent {
+        associations(&client, v1::ListAssociationsRequest::default()).await?
+    } else {
+        Vec::new()
+    };
     let tree = words.has("tree");
     let entries: Vec<Entry<'_>> = rows
         .iter()
         .map(|row| Entry {
             association: Some(row),
             depth: tree.then(|| depth(row, &rows)),
+            parent_id: asks_parent.then(|| parent_id(row, &all)).flatten(),
             ..Entry::default()
         })
         .collect();
-    Ok(print(options, words, ASSOCIATION_COLUMNS, tree, &entries))
+    let columns = if words.has("wolimits") {
+        "Cluster,Account,User,Partition"
+    } else {
+        ASSOCIATION_COLUMNS
+    };
+    Ok(print(options, words, columns, tree, &entries))
+}
+
+/// Id of the row above, 0 for the root.
+fn parent_id(row: &AssociationRecord, rows: &[AssociationRecord]) -> Option<u32> {
+    let above = if row.user.is_empty() {
+        &row.parent_account
+    } else {
+        &row.account
+    };
+    let parent = rows.iter().find(|other| {
+        other.cluster == row.cluster && other.user.is_empty() && other.account == *above
+    });
+    if above.is_empty() {
+        Some(0)
+    } else {
+        parent.map(|parent| parent.id)
+    }
 }
 
 /// Accounts above a row; a user's row stands one deeper than its account's.
@@ -343,9 +470,7 @@ pub(super) fn depth(row: &AssociationRecord, rows: &[AssociationRecord]) -> usiz
 
 async fn show_clusters(options: &Options, words: &Words) -> Result<i32, ClientError> {
     let client = Client::connect(PATIENCE).await?;
-    let mut names = words.names.clone();
-    names.extend(words.list("names", 1));
-    names.extend(words.list("clusters", 1));
+    let names = words.all_names(&[("names", 1), ("clusters", 1)]);
     let request = v1::ListClustersRequest {
         names,
         with_deleted: words.has("withdeleted"),
@@ -379,13 +504,17 @@ async fn show_clusters(options: &Options, words: &Words) -> Result<i32, ClientEr
             ..Entry::default()
         })
         .collect();
-    Ok(print(options, words, CLUSTER_COLUMNS, false, &entries))
+    let columns = if words.has("wolimits") {
+        "Cluster,ControlHost,ControlPort,RPC"
+    } else {
+        CLUSTER_COLUMNS
+    };
+    Ok(print(options, words, columns, false, &entries))
 }
 
 async fn show_qos(options: &Options, words: &Words) -> Result<i32, ClientError> {
     let client = Client::connect(PATIENCE).await?;
-    let mut names = words.names.clone();
-    names.extend(words.list("names", 1));
+    let names = words.all_names(&[("names", 1)]);
     let request = v1::ListQosRequest {
         names,
         with_deleted: words.has("withdeleted"),
@@ -398,6 +527,14 @@ async fn show_qos(options: &Options, words: &Words) -> Result<i32, ClientError> 
             .into_inner()
             .qos,
     )?;
+    let (ids, descriptions) = (words.list("ids", 1), words.list("descriptions", 1));
+    let qos: Vec<QosRecord> = qos
+        .into_iter()
+        .filter(|qos| {
+            (ids.is_empty() || ids.contains(&qos.id.to_string()))
+                && fits(&descriptions, &qos.description)
+        })
+        .collect();
     if structured::wanted(options) {
         return structured_accounting::qos(&client, options, &qos).await;
     }

@@ -8,64 +8,130 @@ use sluice_model::exit_status::WaitStatus;
 use sluice_model::job::{JobDescription, JobInfo};
 
 use super::caller::Place;
-use super::sbatch::{SUBMIT_PATIENCE, print_options, print_submit_error, refuse, send};
-use super::{block_on, watch};
+use super::sbatch::{
+    SUBMIT_PATIENCE, own_cluster, print_request, print_submit_error, refuse, send_all,
+};
+use super::{block_on, usage_error, watch};
 use crate::client::Client;
 use crate::client::address::random_text;
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
-use crate::launch::{allocation_environment, give_back};
+use crate::launch::{allocation_environment, components_environment, give_back};
 use crate::output;
+use crate::submit::components;
 use crate::submit::description::{describe, request_variables};
 use crate::submit::options::Options;
 
 /// Runs salloc.
 pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
     let place = Place::here();
-    let options = Options::new(
-        Command::Salloc,
-        &Parsed::default(),
-        |name| place.variable(name),
-        parsed,
-    );
-    print_options(&options);
-    let caller = place.caller(line);
-    let mut job = match describe(&options, &caller) {
-        Ok(request) => {
-            for warning in &request.warnings {
-                output::error_line(format!("salloc: warning: {warning}"));
-            }
-            request.job
-        }
-        Err(refusal) => return refuse(&refusal, "salloc"),
+    let parts = match components::split(Command::Salloc, parsed) {
+        Ok(parts) => parts,
+        Err(error) => return usage_error(Command::Salloc, &error),
     };
-    let variables = request_variables(&options, &caller, &job);
-    job.name = job.name.or_else(|| Some("interactive".to_string()));
-    job.submission_key = random_text();
-    block_on(allocate(&options, job, variables, parsed.operands.clone()))
+    let command = parts
+        .last()
+        .map(|part| part.operands.clone())
+        .unwrap_or_default();
+    with_allocation(Command::Salloc, &parts, &place, line, command)
+}
+
+/// Allocates for an srun of several components and runs `command`, which starts their steps.
+pub(super) fn for_steps(
+    parts: &[Parsed],
+    place: &Place,
+    line: &[String],
+    command: Vec<String>,
+) -> i32 {
+    with_allocation(Command::Srun, parts, place, line, command)
+}
+
+fn with_allocation(
+    kind: Command,
+    parts: &[Parsed],
+    place: &Place,
+    line: &[String],
+    command: Vec<String>,
+) -> i32 {
+    let name = kind.name();
+    let all = components::options(kind, &[], |name| place.variable(name), parts);
+    let caller = place.caller(line);
+    let mut jobs = Vec::new();
+    let mut variables = std::collections::BTreeMap::new();
+    for (offset, options) in all.iter().enumerate() {
+        let mut job = match describe(options, &caller) {
+            Ok(request) => {
+                print_request(options, &request);
+                request.job
+            }
+            Err(refusal) => return refuse(&refusal, name),
+        };
+        let asked = request_variables(options, &caller, &job);
+        let of_component = components::variables(options, &caller, &job, offset);
+        if all.len() > 1 {
+            variables.extend(
+                asked
+                    .into_iter()
+                    .filter(|(name, _)| components::ONCE.contains(&name.as_str())),
+            );
+            variables.extend(of_component.iter().filter_map(|text| {
+                text.split_once('=')
+                    .map(|(name, value)| (name.to_string(), value.to_string()))
+            }));
+        } else {
+            variables = asked;
+        }
+        job.name = job.name.or_else(|| {
+            // An allocation of srun has the name of what it runs.
+            let program = parts.last().and_then(|part| part.operands.first());
+            let name = match (kind, program) {
+                (Command::Srun, Some(path)) => path.rsplit('/').next().unwrap_or(path),
+                _ => "interactive",
+            };
+            Some(name.to_string())
+        });
+        job.submission_key = random_text();
+        jobs.push(job);
+    }
+    let Some(options) = all.last() else { return 1 };
+    block_on(allocate(options, jobs, variables, command))
 }
 
 async fn allocate(
     options: &Options,
-    job: JobDescription,
-    variables: std::collections::BTreeMap<String, String>,
+    jobs: Vec<JobDescription>,
+    mut variables: std::collections::BTreeMap<String, String>,
     command: Vec<String>,
 ) -> i32 {
-    const WHAT: &str = "Job submit/allocate failed";
+    let name = options.command.name();
+    let what = match options.command {
+        Command::Srun => "Unable to allocate resources",
+        _ => "Job submit/allocate failed",
+    };
     let quiet = options.has("quiet");
+    // srun says only that it waits.
+    let chatty = options.command == Command::Salloc;
     let say = |text: String| {
-        if !quiet {
-            output::error_line(format!("salloc: {text}"));
+        if !quiet && (chatty || text.starts_with("job ")) {
+            output::error_line(format!("{name}: {text}"));
         }
+    };
+    let Some(job) = jobs.first().cloned() else {
+        return 1;
     };
     let mut client = match Client::connect(SUBMIT_PATIENCE).await {
         Ok(client) => client,
         Err(error) => {
-            print_submit_error("salloc", WHAT, &job, &error);
+            print_submit_error(name, what, &job, &error);
             return 1;
         }
     };
-    let job_id = match send(&mut client, &job, false).await {
+    if let Some(clusters) = options.get("clusters")
+        && let Err(refusal) = own_cluster(clusters, &client.settings.cluster)
+    {
+        return refuse(&refusal, name);
+    }
+    let job_id = match send_all(&mut client, &jobs, false).await {
         Ok(submitted) => {
             submitted
                 .messages
@@ -74,7 +140,7 @@ async fn allocate(
             submitted.job_id
         }
         Err(error) => {
-            print_submit_error("salloc", WHAT, &job, &error);
+            print_submit_error(name, what, &job, &error);
             return 1;
         }
     };
@@ -90,7 +156,17 @@ async fn allocate(
     if options.has("no-shell") {
         return 0;
     }
-    let status = run_command(&granted, variables, &client.settings.cluster, command).await;
+    let cluster = client.settings.cluster.clone();
+    let own = if granted.het_job_id.is_some() {
+        match client.job(job_id).await {
+            Ok(components) => components_environment(&components, &cluster),
+            Err(_) => allocation_environment(&granted, &cluster),
+        }
+    } else {
+        allocation_environment(&granted, &cluster)
+    };
+    variables.extend(own);
+    let status = run_command(variables, command).await;
     say(format!("Relinquishing job allocation {job_id}"));
     if let Err(error) = give_back(&mut client, job_id, status).await {
         output::error_line(format!(
@@ -151,9 +227,7 @@ async fn wait_for_grant(
 
 /// Runs the command (the user's shell without one) and waits for it.
 async fn run_command(
-    job: &JobInfo,
     variables: std::collections::BTreeMap<String, String>,
-    cluster: &str,
     command: Vec<String>,
 ) -> WaitStatus {
     let shell = std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".to_string());
@@ -162,11 +236,7 @@ async fn run_command(
         None => (shell, Vec::new()),
     };
     let mut child = tokio::process::Command::new(&program);
-    child
-        .args(arguments)
-        .envs(variables)
-        .envs(allocation_environment(job, cluster))
-        .kill_on_drop(true);
+    child.args(arguments).envs(variables).kill_on_drop(true);
     let mut child = match child.spawn() {
         Ok(child) => child,
         Err(error) => {

@@ -1,16 +1,25 @@
 //! sattach: which task of a running step runs where, and attaching to its streams.
 //!
-//! A step daemon sends its streams to one srun only; a second reader is refused here rather than shown nothing. The layout is
-//! the controller's. Source: sattach(1).
+//! The step daemons connect to this command as they do to the srun that started the step, tell what was said last, and go on from there.
+//! The command's end, and the end of its input, leave the step alone. The layout is the controller's. Source: sattach(1).
 
 use std::time::Duration;
 
+use sluice_model::filename::FilenameContext;
 use sluice_model::ids::StepId;
+use sluice_model::job::OpenMode;
 use sluice_model::step::StepInfo;
+use sluice_proto::v1;
 
 use super::block_on;
+use crate::client::address::{address_towards, random_text};
 use crate::client::{Client, ClientError};
 use crate::flags::getopt::Parsed;
+use crate::launch::listener::Listener;
+use crate::launch::session::{Session, SessionOptions};
+use crate::launch::streams::{Sink, SinkOptions, StreamMode};
+use crate::launch::tasks::TaskTable;
+use crate::launch::terminal;
 use crate::output;
 
 /// How long an absent controller is waited for.
@@ -34,21 +43,22 @@ pub fn run(parsed: &Parsed) -> i32 {
         );
         return 1;
     }
+    if parsed.has("pty")
+        && ["input-filter", "output-filter", "error-filter"]
+            .iter()
+            .any(|name| parsed.has(name))
+    {
+        output::error_line("sattach: error: --pty does not go with the filters");
+        return 1;
+    }
     block_on(async {
         match find(job, step).await {
-            Ok(Some(found)) if parsed.has("layout") => {
+            Ok((_, Some(found))) if parsed.has("layout") => {
                 output::text_out(&layout_text(&found));
                 0
             }
-            Ok(Some(_)) => {
-                output::error_line(format!(
-                    "sattach: error: the output of {target} goes to the srun that started it, and a second reader is not \
-                     supported yet\n\nhint: sattach --layout {target} shows where its tasks run; srun --overlap --jobid={job} \
-                     starts a shell beside them"
-                ));
-                1
-            }
-            Ok(None) => {
+            Ok((client, Some(found))) => attach(client, &found, parsed).await,
+            Ok((_, None)) => {
                 output::error_line("sattach: error: Invalid job id specified");
                 1
             }
@@ -60,17 +70,83 @@ pub fn run(parsed: &Parsed) -> i32 {
     })
 }
 
+/// Follows the step until it ends or the command is interrupted.
+async fn attach(client: Client, step: &StepInfo, parsed: &Parsed) -> i32 {
+    let listener = match Listener::bind(address_towards(&client.settings), random_text()).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            output::error_line(format!(
+                "sattach: error: Unable to listen for the nodes: {error}"
+            ));
+            return 1;
+        }
+    };
+    let request = v1::AttachStepRequest {
+        job_id: step.job_id.0,
+        step_id: step.step_id.number(),
+        address: listener.address.to_string(),
+        secret: listener.secret.clone(),
+    };
+    let events = listener.start();
+    if let Err(status) = client.automation().attach_step(request).await {
+        output::error_line(format!("sattach: error: {}", ClientError::from(status)));
+        return 1;
+    }
+    let filter = |name: &str| StreamMode::parse(parsed.value(name));
+    let pty = parsed.has("pty");
+    let sink = Sink::open(
+        &filter("output-filter"),
+        &filter("error-filter"),
+        SinkOptions {
+            label: parsed.has("label"),
+            unbuffered: pty,
+            tasks: step.num_tasks,
+            open_mode: OpenMode::Truncate,
+        },
+        std::path::Path::new("/"),
+        &FilenameContext::default(),
+    );
+    let sink = match sink {
+        Ok(sink) => sink,
+        Err(error) => {
+            output::error_line(format!("sattach: error: {error}"));
+            return 1;
+        }
+    };
+    let options = SessionOptions {
+        command: "sattach",
+        attached: true,
+        job_id: step.job_id.0,
+        step_id: step.step_id.number(),
+        kill_on_bad_exit: false,
+        wait: None,
+        quit_on_interrupt: false,
+        disable_status: false,
+        verbose: parsed.count("verbose"),
+        quiet: parsed.has("quiet"),
+        pty,
+        input: filter("input-filter"),
+        ignored_signals: Vec::new(),
+    };
+    let raw = pty.then(terminal::RawMode::enter);
+    let session = Session::new(client, TaskTable::new(&step.layout), sink, options);
+    let (tasks, lost) = session.run(events).await;
+    drop(raw);
+    tasks.exit_code().max(i32::from(lost))
+}
+
 fn step_of(text: &str) -> Option<(u32, StepId)> {
     let (job, step) = text.split_once('.')?;
     Some((job.parse().ok()?, step.parse().ok()?))
 }
 
-async fn find(job: u32, step: StepId) -> Result<Option<StepInfo>, ClientError> {
+async fn find(job: u32, step: StepId) -> Result<(Client, Option<StepInfo>), ClientError> {
     let client = Client::connect(PATIENCE).await?;
     let steps = client.steps(Some(job)).await?;
-    Ok(steps
+    let found = steps
         .into_iter()
-        .find(|found| found.step_id == step && found.end_time.is_none()))
+        .find(|found| found.step_id == step && found.end_time.is_none());
+    Ok((client, found))
 }
 
 /// The text of `--layout`.

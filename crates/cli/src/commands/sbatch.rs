@@ -19,11 +19,13 @@ use crate::flags::Command;
 use crate::flags::getopt::Parsed;
 use crate::output;
 use crate::submit::Refusal;
+use crate::submit::components;
 use crate::submit::description::{batch_environment, describe};
 use crate::submit::environment::parse_export_file;
+use crate::submit::listing::listing;
 use crate::submit::options::Options;
 use crate::submit::script::{
-    BatchScript, DirectiveError, check_script, directives, read_script, wrapped,
+    BatchScript, DirectiveError, check_script, read_directives, read_script, wrapped,
 };
 
 /// How long a submission waits for a controller that is away.
@@ -69,49 +71,104 @@ impl From<Refusal> for Failure {
     }
 }
 
+/// What is sent, and the options of the last component, which say how.
 struct Request {
     options: Options,
-    job: JobDescription,
+    /// One for each component; more than one makes a heterogeneous job.
+    jobs: Vec<JobDescription>,
+    quiet: bool,
 }
 
 fn prepare(parsed: &Parsed, line: &[String], place: &Place) -> Result<Request, Failure> {
-    let script = find_script(parsed, place)?;
+    let parts = components::split(Command::Sbatch, parsed).map_err(Failure::Usage)?;
+    let script = find_script(&parts, place)?;
     check_script(&script.text)?;
-    let from_script = directives(&script.text).map_err(|error| match error {
+    let file = script
+        .path
+        .as_deref()
+        .map_or("stdin", |path| path.rsplit('/').next().unwrap_or(path));
+    let from_script = read_directives(&script.text, file).map_err(|error| match error {
         DirectiveError::Usage(error) => Failure::Usage(error),
-        DirectiveError::HetJob => Failure::Refused(Refusal::error(
-            "Heterogeneous jobs (#SBATCH hetjob) are not supported yet",
-        )),
+        DirectiveError::Refused(refusal) => Failure::Refused(refusal),
     })?;
-    let options = Options::new(
-        Command::Sbatch,
-        &from_script,
-        |name| place.variable(name),
-        parsed,
-    );
-    print_options(&options);
-    let caller = place.caller(line);
-    let request = describe(&options, &caller)?;
-    for warning in &request.warnings {
-        output::error_line(format!("sbatch: warning: {warning}"));
+    for notice in &from_script.notices {
+        output::error_line(format!("sbatch: {notice}"));
     }
-    let mut job = request.job;
-    let export_file = options
-        .get("export-file")
-        .map(|file| read_export_file(file, &place.directory))
-        .transpose()?;
-    job.environment = batch_environment(&options, &caller, &job, export_file);
-    job.name = job.name.or(Some(script.default_name));
-    job.command = script.path;
-    job.script = Some(script.text);
-    job.script_args = parsed.operands.get(1..).unwrap_or_default().to_vec();
-    job.submission_key = random_text();
-    Ok(Request { options, job })
+    let all = components::options(
+        Command::Sbatch,
+        &from_script.components,
+        |name| place.variable(name),
+        &parts,
+    );
+    let caller = place.caller(line);
+    let mut jobs: Vec<JobDescription> = Vec::new();
+    let mut environment = None;
+    for (offset, options) in all.iter().enumerate() {
+        let request = describe(options, &caller)?;
+        print_request(options, &request);
+        let mut job = request.job;
+        if environment.is_none() {
+            let export_file = options
+                .get("export-file")
+                .map(|file| read_export_file(file, &place.directory))
+                .transpose()?;
+            environment = Some(batch_environment(
+                options,
+                &caller,
+                &job,
+                export_file,
+                all.len() > 1,
+            ));
+        }
+        if all.len() > 1
+            && let Some(environment) = &mut environment
+        {
+            environment.extend(components::variables(options, &caller, &job, offset));
+        }
+        job.name = job.name.or_else(|| Some(script.default_name.clone()));
+        job.command = script.path.clone();
+        job.submission_key = random_text();
+        jobs.push(job);
+    }
+    if let Some(leader) = jobs.first_mut() {
+        leader.environment = environment.unwrap_or_default();
+        leader.script = Some(script.text);
+        leader.script_args = parts
+            .last()
+            .map(|part| part.operands.get(1..).unwrap_or_default().to_vec())
+            .unwrap_or_default();
+    }
+    let quiet = parts.iter().any(|part| part.has("quiet"));
+    let options = all
+        .into_iter()
+        .next_back()
+        .unwrap_or_else(|| Options::new(Command::Sbatch, &Parsed::default(), |_| None, parsed));
+    Ok(Request {
+        options,
+        jobs,
+        quiet,
+    })
 }
 
-fn find_script(parsed: &Parsed, place: &Place) -> Result<BatchScript, Refusal> {
-    let operand = parsed.operands.first().map(String::as_str);
-    match (parsed.value("wrap"), operand) {
+/// What the user hears about a request before it is sent.
+pub(super) fn print_request(options: &Options, request: &crate::submit::description::Request) {
+    let command = options.command.name();
+    for warning in &request.warnings {
+        output::error_line(format!("{command}: warning: {warning}"));
+    }
+    for notice in &request.notices {
+        output::error_line(format!("{command}: {notice}"));
+    }
+    print_options(options, &request.job);
+}
+
+fn find_script(parts: &[Parsed], place: &Place) -> Result<BatchScript, Refusal> {
+    let operand = parts
+        .last()
+        .and_then(|part| part.operands.first())
+        .map(String::as_str);
+    let wrap = parts.iter().rev().find_map(|part| part.value("wrap"));
+    match (wrap, operand) {
         (Some(_), Some(_)) => Err(Refusal::error(
             "Script arguments not permitted with --wrap option",
         )),
@@ -127,26 +184,24 @@ fn read_export_file(
     file: &str,
     directory: &Path,
 ) -> Result<std::collections::BTreeMap<String, String>, Refusal> {
-    let unable =
-        |reason: String| Refusal::error(format!("Unable to read --export-file {file}: {reason}"));
     let content = match file.parse::<u32>() {
         Ok(descriptor) => std::fs::read(format!("/proc/self/fd/{descriptor}")),
         Err(_) => std::fs::read(directory.join(file)),
     };
     content
         .map(|content| parse_export_file(&content))
-        .map_err(|error| unable(error.to_string()))
+        .map_err(|_| Refusal::error(format!("Could not open user environment file {file}")))
 }
 
 /// `-v` lists the options.
-pub(super) fn print_options(options: &Options) {
+pub(super) fn print_options(options: &Options, job: &JobDescription) {
     if options.count("verbose") == 0 {
         return;
     }
     let name = options.command.name();
     output::error_line(format!("{name}: defined options"));
     output::error_line(format!("{name}: -------------------- --------------------"));
-    for (option, value) in options.listing() {
+    for (option, value) in listing(options, job) {
         output::error_line(format!("{name}: {option:<20}: {value}"));
     }
     output::error_line(format!("{name}: -------------------- --------------------"));
@@ -159,10 +214,19 @@ pub(super) async fn send(
     job: &JobDescription,
     test_only: bool,
 ) -> Result<Submitted, ClientError> {
+    send_all(client, std::slice::from_ref(job), test_only).await
+}
+
+/// As [`send`], with all components of a heterogeneous job.
+pub(super) async fn send_all(
+    client: &mut Client,
+    jobs: &[JobDescription],
+    test_only: bool,
+) -> Result<Submitted, ClientError> {
     let deadline = Instant::now() + SUBMIT_PATIENCE;
     let mut attempt = 0;
     loop {
-        match client.submit(job.clone(), test_only).await {
+        match client.submit(jobs.to_vec(), test_only).await {
             Err(error) if error.is_contact() && Instant::now() < deadline => {
                 let left = deadline.saturating_duration_since(Instant::now());
                 *client = Client::connect_to(client.settings.clone(), left).await?;
@@ -172,7 +236,7 @@ pub(super) async fn send(
             {
                 if attempt == 0 {
                     output::error_line(
-                        "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying",
+                        "sbatch: error: Slurm job queue full, sleeping and retrying",
                     );
                 }
                 attempt += 1;
@@ -213,7 +277,14 @@ pub(super) fn print_submit_error(
 }
 
 async fn submit(request: Request, place: &Place) -> i32 {
-    let Request { options, job } = request;
+    let Request {
+        options,
+        jobs,
+        quiet,
+    } = request;
+    let Some(job) = jobs.first().cloned() else {
+        return 1;
+    };
     let mut client = match Client::connect(SUBMIT_PATIENCE).await {
         Ok(client) => client,
         Err(error) => {
@@ -221,8 +292,13 @@ async fn submit(request: Request, place: &Place) -> i32 {
             return 1;
         }
     };
+    if let Some(clusters) = options.get("clusters")
+        && let Err(refusal) = own_cluster(clusters, &client.settings.cluster)
+    {
+        return refuse(&refusal, "sbatch");
+    }
     let test_only = options.has("test-only");
-    let submitted = match send(&mut client, &job, test_only).await {
+    let submitted = match send_all(&mut client, &jobs, test_only).await {
         Ok(submitted) => submitted,
         Err(error) => {
             let what = if test_only {
@@ -238,7 +314,10 @@ async fn submit(request: Request, place: &Place) -> i32 {
         output::error_line(format!("sbatch: {message}"));
     }
     if test_only {
-        print_test("sbatch", submitted.job_id, submitted.test.as_ref(), place);
+        match jobs.len() {
+            1 => print_test("sbatch", submitted.job_id, submitted.test.as_ref(), place),
+            _ => print_components_test(submitted.job_id, submitted.test.as_ref(), place),
+        }
         return 0;
     }
     if options.has("parsable") {
@@ -246,7 +325,7 @@ async fn submit(request: Request, place: &Place) -> i32 {
             Some(cluster) => format!("{};{cluster}", submitted.job_id),
             None => submitted.job_id.to_string(),
         });
-    } else if !options.has("quiet") {
+    } else if !quiet {
         output::line(match options.get("clusters") {
             Some(cluster) => format!(
                 "Submitted batch job {} on cluster {cluster}",
@@ -256,10 +335,28 @@ async fn submit(request: Request, place: &Place) -> i32 {
         });
     }
     if options.has("wait") {
-        wait(&mut client, submitted.job_id, job.array.is_some()).await
+        wait(
+            &mut client,
+            submitted.job_id,
+            job.array.is_some() || jobs.len() > 1,
+        )
+        .await
     } else {
         0
     }
+}
+
+/// `--clusters` may name the own cluster only: others cannot be reached from here.
+pub(super) fn own_cluster(clusters: &str, own: &str) -> Result<(), Refusal> {
+    if clusters
+        .split(',')
+        .any(|name| name == own || name.eq_ignore_ascii_case("all"))
+    {
+        return Ok(());
+    }
+    Err(Refusal::error(format!(
+        "'{clusters}' can't be reached now, or it is an invalid entry for --cluster.  Use 'sacctmgr list clusters' to see available clusters."
+    )))
 }
 
 /// What `--test-only` prints.
@@ -272,6 +369,18 @@ pub(super) fn print_test(command: &str, job_id: u32, test: Option<&SubmitTest>, 
         test.cpus,
         test.nodes,
         test.partition
+    ));
+}
+
+/// As [`print_test`], of a heterogeneous job: shorter, as partitions differ.
+fn print_components_test(job_id: u32, test: Option<&SubmitTest>, place: &Place) {
+    let Some(test) = test else { return };
+    let start = sluice_model::time::UnixSeconds(test.start_time);
+    output::error_line(format!(
+        "sbatch: Job {job_id} to start at {} using {} processors on {}",
+        place.times(start).point(start),
+        test.cpus,
+        test.nodes
     ));
 }
 

@@ -112,6 +112,8 @@ struct JobProcess {
     pid: u32,
     job: u32,
     step: String,
+    /// Node whose agent started it: several may run on one machine.
+    node: String,
     /// Rank on the node and in the step, of a task's first process.
     ranks: Option<(String, String)>,
 }
@@ -138,6 +140,11 @@ impl JobProcess {
             pid,
             job,
             step,
+            node: variables
+                .get("SLURMD_NODENAME")
+                .copied()
+                .unwrap_or_default()
+                .to_string(),
             ranks: is_task.then(|| (rank("SLURM_LOCALID"), rank("SLURM_PROCID"))),
         })
     }
@@ -181,39 +188,49 @@ pub(super) fn list_pids(context: &Context, words: &[String]) -> i32 {
         None => None,
         Some(Ok(job)) => Some(job),
         Some(Err(_)) => {
-            output::error_line("scontrol: error: Invalid job id specified");
+            output::error_line(format!(
+                "\"{}\" does not look like a jobid",
+                words.first().map_or("", String::as_str)
+            ));
             return 1;
         }
     };
-    if let Some(node) = words.get(1)
-        && *node != node_of(context, None)
-    {
-        output::error_line(format!(
-            "scontrol: error: only processes of this machine can be listed, not those of {node}: run it there"
-        ));
-        return 1;
-    }
     let list: Vec<JobProcess> = processes()
         .into_iter()
         .filter(|process| job.is_none_or(|job| process.job == job))
+        .filter(|process| words.get(1).is_none_or(|node| process.node == *node))
         .filter(|process| step.as_ref().is_none_or(|step| process.step == *step))
         .collect();
-    if list.is_empty() && job.is_some() {
-        output::error_line("scontrol: error: No job steps exist on this node.");
-        return 1;
-    }
     let rows: String = list.iter().map(JobProcess::row).collect();
     output::text_out(&format!(
         "{:<8} {:<8} {:<8} {:<7} GLOBALID\n{rows}",
         "PID", "JOBID", "STEPID", "LOCALID"
     ));
-    0
+    if !list.is_empty() {
+        return 0;
+    }
+    output::error_line(match job {
+        None => "No job steps exist on this node.".to_string(),
+        Some(job) => format!(
+            "JobId={job} does not exist on node {}.",
+            node_of(context, words.get(1))
+        ),
+    });
+    1
 }
+
+/// A process that is none of a job's.
+const NO_JOB_OF_PID: &str = "Failed to locate job for requested pid";
 
 /// `pidinfo PID`: the job of a process, and when it ends.
 pub(super) async fn pid_info(context: &Context, words: &[String]) -> i32 {
     let Some(pid) = words.first().and_then(|word| word.parse::<u32>().ok()) else {
-        output::error_line("too few arguments for keyword:pidinfo");
+        let text = if words.is_empty() {
+            "missing argument for keyword:pidinfo"
+        } else {
+            NO_JOB_OF_PID
+        };
+        output::error_line(text);
         return 1;
     };
     let environment = std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ"));
@@ -221,7 +238,7 @@ pub(super) async fn pid_info(context: &Context, words: &[String]) -> i32 {
         .ok()
         .and_then(|bytes| JobProcess::read(pid, &bytes))
     else {
-        output::error_line(format!("scontrol: error: process {pid} belongs to no job"));
+        output::error_line(NO_JOB_OF_PID);
         return 1;
     };
     let job = async { context.connect().await?.job(process.job).await };
@@ -247,6 +264,226 @@ pub(super) async fn pid_info(context: &Context, words: &[String]) -> i32 {
             0
         }
     }
+}
+
+/// `getent NODE`: users of the steps on a node, as its name service gives them.
+pub(super) async fn getent(context: &Context, node: &str) -> i32 {
+    let lists = async { context.connect().await?.steps(None).await };
+    let steps = match lists.await {
+        Ok(steps) => steps,
+        Err(error) => return failed("slurm_get_job_steps", &error),
+    };
+    for step in steps.iter().filter(|step| runs_on(&step.nodes, node)) {
+        let user = nix::unistd::User::from_uid(step.uid.into()).ok().flatten();
+        let entry = user.map_or_else(
+            || step.uid.to_string(),
+            |user| {
+                format!(
+                    "{}:x:{}:{}:{}:{}:{}",
+                    user.name,
+                    user.uid,
+                    user.gid,
+                    user.gecos.to_string_lossy(),
+                    user.dir.display(),
+                    user.shell.display()
+                )
+            },
+        );
+        output::text_out(&format!(
+            "JobId={}.{}:\nUser:\n{entry}\nGroups:\n\n",
+            step.job_id, step.step_id
+        ));
+    }
+    0
+}
+
+/// `getaddrs NODES`: where the agents of nodes listen.
+pub(super) async fn getaddrs(context: &Context, list: &str) -> i32 {
+    let nodes = async { context.connect().await?.nodes(Vec::new()).await };
+    let nodes = match nodes.await {
+        Ok(nodes) => nodes,
+        Err(error) => return failed("slurm_get_node_addrs", &error),
+    };
+    let mut code = 0;
+    for name in parse_hostlist(list).unwrap_or_default() {
+        let Some(node) = nodes.iter().find(|node| node.name == name) else {
+            output::error_line(format!(
+                "scontrol: error: Invalid node name specified: {name}"
+            ));
+            code = 1;
+            continue;
+        };
+        let address = std::net::ToSocketAddrs::to_socket_addrs(&(node.address.as_str(), node.port))
+            .ok()
+            .and_then(|mut list| list.next())
+            .map_or_else(
+                || format!("{}:{}", node.address, node.port),
+                |address| address.to_string(),
+            );
+        output::line(format!("{name}: {address}"));
+    }
+    code
+}
+
+/// `show aliases [HOST]`: nodes whose agents run on one host.
+pub(super) async fn aliases(
+    context: &Context,
+    host: Option<&str>,
+) -> Result<i32, (&'static str, ClientError)> {
+    let fail = |error| ("slurm_load_node", error);
+    let client = context.connect().await.map_err(fail)?;
+    let host = host.unwrap_or(&context.place.host);
+    let names: Vec<String> = client
+        .nodes(Vec::new())
+        .await
+        .map_err(fail)?
+        .into_iter()
+        .filter(|node| node.hostname == host)
+        .map(|node| node.name)
+        .collect();
+    if !names.is_empty() {
+        output::line(names.join(" "));
+    }
+    Ok(0)
+}
+
+/// `show slurmd`: the agent of this host, or of a node on it.
+pub(super) async fn slurmd(
+    context: &Context,
+    node: Option<&str>,
+) -> Result<i32, (&'static str, ClientError)> {
+    let fail = |error| ("slurm_load_slurmd_status", error);
+    let client = context.connect().await.map_err(fail)?;
+    let nodes = client.nodes(Vec::new()).await.map_err(fail)?;
+    let named = node
+        .map(String::from)
+        .or_else(|| context.place.variable("SLURMD_NODENAME"));
+    let here = &context.place.host;
+    let found = nodes.iter().find(|node| match &named {
+        Some(name) => node.name == *name,
+        None => node.hostname == *here || node.name == *here,
+    });
+    let Some(node) = found.filter(|node| node.agent_start_time.is_some()) else {
+        output::error_line(
+            "scontrol: error: slurm_slurmd_info: Connection refused\nslurm_load_slurmd_status: Connection refused",
+        );
+        return Ok(1);
+    };
+    let config = client
+        .admin()
+        .show_config(v1::ShowConfigRequest {})
+        .await
+        .map_err(|status| fail(ClientError::from(status)))?
+        .into_inner();
+    let setting = |key: &str| {
+        let value = config.entries.iter().find(|entry| entry.key == key);
+        value.map_or_else(String::new, |entry| {
+            entry
+                .value
+                .replace("%n", &node.name)
+                .replace("%h", &node.hostname)
+        })
+    };
+    let steps: Vec<String> = client
+        .steps(None)
+        .await
+        .map_err(fail)?
+        .iter()
+        .filter(|step| runs_on(&step.nodes, &node.name))
+        .map(|step| format!("{}.{}", step.job_id, step.step_id))
+        .collect();
+    let pid = std::fs::read_to_string(setting("SlurmdPidFile"))
+        .map_or_else(|_| "N/A".to_string(), |text| text.trim().to_string());
+    let times = context.place.times(now());
+    let log = Some(setting("SlurmdLogFile")).filter(|path| !path.is_empty() && path != "(null)");
+    let rows = [
+        (
+            "Active Steps",
+            if steps.is_empty() {
+                "NONE".to_string()
+            } else {
+                steps.join(",")
+            },
+        ),
+        ("Actual CPUs", node.cpus.to_string()),
+        ("Actual Boards", node.boards.to_string()),
+        ("Actual sockets", node.sockets.to_string()),
+        ("Actual cores", node.cores_per_socket.to_string()),
+        ("Actual threads per core", node.threads_per_core.to_string()),
+        ("Actual real memory", format!("{} MB", node.real_memory.0)),
+        (
+            "Actual temp disk space",
+            format!("{} MB", node.tmp_disk_mib),
+        ),
+        ("Boot time", times.optional(node.agent_start_time, "None")),
+        ("Hostname", node.name.clone()),
+        (
+            "Last slurmctld msg time",
+            times.optional(node.last_response_time, "NONE"),
+        ),
+        ("Slurmd PID", pid),
+        ("Slurmd Debug", setting("SlurmdDebug")),
+        ("Slurmd Logfile", log.unwrap_or_else(|| "NONE".to_string())),
+        ("Version", node.version.clone().unwrap_or_default()),
+    ];
+    for (name, value) in rows {
+        output::line(format!("{name:<24} = {value}"));
+    }
+    output::text_out("\n");
+    Ok(0)
+}
+
+async fn topology_of(context: &Context) -> Result<sluice_config::TopologySettings, ClientError> {
+    let client = context.connect().await?;
+    let reply = client
+        .admin()
+        .get_config_bundle(v1::GetConfigBundleRequest { known_version: 0 })
+        .await?
+        .into_inner();
+    let files = reply
+        .files
+        .into_iter()
+        .map(|file| sluice_config::BundleFile {
+            name: file.name,
+            content: String::from_utf8_lossy(&file.content).into_owned(),
+        })
+        .collect();
+    let bundle = sluice_config::ConfigBundle::new(files);
+    sluice_config::ClusterConfig::from_bundle(&bundle)
+        .map(|loaded| loaded.config.topology)
+        .map_err(|error| ClientError::Other(error.to_string()))
+}
+
+/// `show topology [SWITCH|NODES]`. A flat topology has nothing to show.
+pub(super) async fn topology(
+    context: &Context,
+    wanted: Option<&str>,
+) -> Result<i32, (&'static str, ClientError)> {
+    let topology = topology_of(context)
+        .await
+        .map_err(|error| ("slurm_load_topo", error))?;
+    let rows = crate::format::topology::rows(&topology);
+    let shown = crate::format::topology::chosen(&rows, wanted);
+    if shown.is_empty()
+        && let Some(name) = wanted
+    {
+        output::error_line(format!(
+            "scontrol: error: Topology information contains no switch or node named {name}"
+        ));
+    }
+    for row in shown {
+        output::line(row.text());
+    }
+    Ok(0)
+}
+
+/// `show topoconf`: the topology as topology.yaml has it.
+pub(super) async fn topoconf(context: &Context) -> Result<i32, (&'static str, ClientError)> {
+    let topology = topology_of(context)
+        .await
+        .map_err(|error| ("slurm_load_topo_config", error))?;
+    output::text_out(&crate::format::topology::yaml(&topology));
+    Ok(0)
 }
 
 fn failed(call: &str, error: &ClientError) -> i32 {

@@ -8,12 +8,14 @@ use sluice_model::array::IndexSet;
 use sluice_model::hostlist::{collapse_hostlist, collapse_sorted, parse_hostlist};
 use sluice_model::ids::{JobPart, JobSelector};
 use sluice_model::job::JobInfo;
+use sluice_model::node_state::NodeState;
 use sluice_proto::v1;
 
 use super::caller::now;
-use super::scontrol::{Context, is_keyword};
+use super::scontrol::{Context, is_keyword, too_many};
 use super::squeue::selects;
 use super::structured;
+use super::{scontrol_assoc, scontrol_inspect};
 use crate::client::ClientError;
 use crate::format::show_job::{ShowOptions, show_job};
 use crate::format::show_node::show_node;
@@ -32,6 +34,11 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
         Some((entity, value)) => (entity, Some(value.to_string())),
         None => (entity.as_str(), None),
     };
+    let lists = ["assoc_mgr", "cache", "bbstat", "dwstat"];
+    let takes_list = lists.iter().any(|name| is_keyword(entity, name, 2));
+    if rest.len() + usize::from(given.is_some()) > 1 && !takes_list {
+        return too_many("show");
+    }
     let name = given.or_else(|| rest.first().cloned());
     if structured::wanted(&context.options) && !has_document(entity) {
         return structured::no_document(&context.options, &format!("show {entity}"));
@@ -71,23 +78,26 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
             }
         }
         word if is_keyword(word, "licenses", 2) => licenses(context, name.as_deref()).await,
-        // Nothing to tell: nodes are named in the configuration, the topology is flat, there are no burst buffers and
-        // there is one cluster.
-        word if is_keyword(word, "aliases", 2)
-            || is_keyword(word, "topology", 1)
-            || is_keyword(word, "burstbuffer", 2)
+        word if is_keyword(word, "aliases", 2) => {
+            scontrol_inspect::aliases(context, name.as_deref()).await
+        }
+        word if is_keyword(word, "topoconf", 5) => scontrol_inspect::topoconf(context).await,
+        word if is_keyword(word, "topology", 1) => {
+            scontrol_inspect::topology(context, name.as_deref()).await
+        }
+        word if is_keyword(word, "assoc_mgr", 2) || is_keyword(word, "cache", 2) => {
+            scontrol_assoc::show(context, rest).await
+        }
+        word if is_keyword(word, "slurmd", 2) => {
+            scontrol_inspect::slurmd(context, name.as_deref()).await
+        }
+        // Nothing to tell: there are no burst buffers, no front ends, and there is one cluster.
+        word if is_keyword(word, "burstbuffer", 2)
             || is_keyword(word, "bbstat", 3)
             || is_keyword(word, "dwstat", 2)
             || is_keyword(word, "federation", 1) =>
         {
             Ok(0)
-        }
-        word if is_keyword(word, "assoc_mgr", 2)
-            || is_keyword(word, "slurmd", 2)
-            || is_keyword(word, "topoconf", 5) =>
-        {
-            output::error_line(format!("scontrol: error: show {word} is not supported yet"));
-            Ok(1)
         }
         _ => {
             output::error_line(format!("invalid entity:{entity} for keyword:show"));
@@ -127,11 +137,12 @@ fn has_document(entity: &str) -> bool {
 
 fn show_options(context: &Context) -> ShowOptions {
     ShowOptions {
-        one_line: context.options.has("oneliner"),
-        details: context.options.has("details"),
+        one_line: context.one_line.get(),
+        details: context.details.get(),
         times: context.place.times(now()),
         index_text_max: context.place.index_text_max(),
         without_submit_line: context.place.variable("SLUICE_HIDE_SUBMIT_LINE").is_some(),
+        cluster: String::new(),
     }
 }
 
@@ -145,7 +156,10 @@ async fn jobs(context: &Context, name: Option<&str>) -> Outcome {
     let selector = match name.map(str::parse::<JobSelector>) {
         None => None,
         Some(Ok(selector)) => Some(selector),
-        Some(Err(_)) => return unknown(),
+        Some(Err(_)) => {
+            output::error_line("scontrol_print_job error: Invalid job id specified");
+            return Ok(1);
+        }
     };
     let client = context.connect().await.map_err(fail)?;
     let list = match &selector {
@@ -167,7 +181,10 @@ async fn jobs(context: &Context, name: Option<&str>) -> Outcome {
         let done = structured::jobs(&client, &context.options, &shown).await;
         return done.map(|()| 0).map_err(fail);
     }
-    let options = show_options(context);
+    let options = ShowOptions {
+        cluster: client.settings.cluster.clone(),
+        ..show_options(context)
+    };
     let mut text = String::new();
     for job in &list {
         match &selector {
@@ -232,9 +249,11 @@ async fn nodes(context: &Context, name: Option<&str>) -> Outcome {
     }
     let mut text = String::new();
     let mut code = 0;
+    let future = context.options.has("future");
     match wanted {
         None => all
             .iter()
+            .filter(|node| future || node.state.base != NodeState::Future)
             .for_each(|node| text.push_str(&show_node(node, &options))),
         Some(names) => {
             for name in names {
@@ -261,7 +280,7 @@ async fn partitions(context: &Context, name: Option<&str>) -> Outcome {
         .iter()
         .filter(|partition| match name {
             Some(name) => partition.name == name,
-            None => !partition.hidden || context.options.has("all"),
+            None => !partition.hidden || context.all.get(),
         })
         .collect();
     if structured::wanted(&context.options) {
@@ -350,7 +369,7 @@ async fn config(context: &Context) -> Outcome {
     }
     text.push('\n');
     output::text_out(&text);
-    Ok(super::scontrol::ping(context).await)
+    Ok(super::scontrol_admin::ping(context).await)
 }
 
 /// The document about reservations.
@@ -397,7 +416,7 @@ async fn licenses(context: &Context, wanted: Option<&str>) -> Outcome {
         let done = structured::licenses(&client, &context.options, shown).await;
         return done.map(|()| 0).map_err(fail);
     }
-    let separator = if context.options.has("oneliner") {
+    let separator = if context.one_line.get() {
         " "
     } else {
         "\n    "
@@ -414,10 +433,7 @@ async fn licenses(context: &Context, wanted: Option<&str>) -> Outcome {
         })
         .collect();
     match (text.is_empty(), wanted) {
-        (true, Some(name)) => {
-            output::line(format!("License name {name} not found in the system"));
-            Ok(1)
-        }
+        (true, Some(_)) => Ok(0),
         (true, None) => {
             output::line("No licenses configured in Slurm.");
             Ok(0)
@@ -447,8 +463,8 @@ fn hostnames(context: &Context, list: Option<&str>) -> i32 {
         .map(String::from)
         .or_else(|| context.place.variable("SLURM_JOB_NODELIST"))
     else {
-        output::error_line("SLURM_JOB_NODELIST is not set");
-        return 1;
+        output::error_line("scontrol: error: host list is empty");
+        return 0;
     };
     match parse_hostlist(&list) {
         Ok(names) => {
@@ -463,16 +479,32 @@ fn hostnames(context: &Context, list: Option<&str>) -> i32 {
     }
 }
 
+/// Names in order, each as often as it was given.
+fn in_order(names: &[String]) -> Vec<String> {
+    parse_hostlist(&collapse_sorted(names))
+        .unwrap_or_default()
+        .into_iter()
+        .flat_map(|name| {
+            let times = names.iter().filter(|given| **given == name).count();
+            std::iter::repeat_n(name, times)
+        })
+        .collect()
+}
+
 /// Names as an expression. A path names a file with one name a line.
 fn hostlist(list: Option<&str>, sorted: bool) -> i32 {
     let Some(list) = list else {
-        output::error_line("invalid host list");
+        output::error_line("invalid encode argument");
         return 1;
     };
-    let text = if list.contains('/') {
-        std::fs::read_to_string(list)
-            .unwrap_or_default()
-            .split_whitespace()
+    let text = if list.starts_with('/') {
+        let Ok(content) = std::fs::read_to_string(list) else {
+            output::error_line(format!("Can not open {list}"));
+            return 1;
+        };
+        content
+            .split([',', ' ', '\t', '\n', '\r'])
+            .filter(|word| !word.is_empty())
             .collect::<Vec<_>>()
             .join(",")
     } else {
@@ -481,7 +513,7 @@ fn hostlist(list: Option<&str>, sorted: bool) -> i32 {
     match parse_hostlist(&text) {
         Ok(names) => {
             output::line(if sorted {
-                collapse_sorted(&names)
+                collapse_hostlist(in_order(&names))
             } else {
                 collapse_hostlist(&names)
             });

@@ -1,346 +1,401 @@
-//! `scontrol update …`: jobs and nodes.
+//! `scontrol update …`: which entity is meant, and the calls. The keys are in rooms of their own.
 //!
-//! Keys may be abbreviated as in Slurm; values are read here and judged by the controller. Source: scontrol(1).
+//! Source: scontrol(1).
 
-use sluice_model::error_code::ErrorCode;
-use sluice_model::gres::parse_gres_list;
+use std::fmt::Write as _;
+
+use sluice_model::ids::{JobSelector, StepId};
 use sluice_model::job::JobUpdate;
-use sluice_model::memory::parse_memory;
-use sluice_model::node::{NodeStateRequest, NodeUpdate};
-use sluice_model::time::{TimeLimit, UnixSeconds, parse_point_in_time};
+use sluice_model::time::TimeLimit;
+use sluice_proto::v1;
 
-use super::caller::{Place, now};
+use super::caller::uid_of;
 use super::job_results::print_failures;
 use super::scontrol::{Context, is_keyword};
+use super::scontrol_create::entries;
+use super::scontrol_job_keys::{kept_names, set_job};
+use super::scontrol_jobs::{call_failed, ids_by_name, selectors};
+use super::scontrol_node_keys::node_update;
+use super::scontrol_partition_keys::partition_change;
+use crate::client::{Client, ClientError};
 use crate::output;
-use crate::submit::nodes::parse_node_count;
 
-/// `Priority=INFINITE`: computed again.
-const PRIORITY_COMPUTED: u32 = u32::MAX;
+/// A limit on the wire that means none.
+const UNLIMITED: u32 = u32::MAX;
 
-/// Runs `update` with its words.
-pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
-    let mut pairs = Vec::new();
-    for word in words {
-        match word.split_once('=') {
-            Some((key, value)) => pairs.push((key.to_ascii_lowercase(), value.to_string())),
-            None => {
-                output::error_line(format!("Invalid input: {word}\nRequest aborted"));
-                return 1;
-            }
-        }
-    }
-    let find =
-        |name: &str, least: usize| pairs.iter().find(|(key, _)| is_keyword(key, name, least));
-    if let Some((_, jobs)) = find("jobid", 1).filter(|_| find("nodename", 8).is_none()) {
-        return update_jobs(context, jobs, &pairs).await;
-    }
-    if find("nodename", 5).is_some() {
-        return update_nodes(context, &pairs).await;
-    }
-    if let Some((_, name)) = find("partitionname", 4) {
-        return update_partition(context, name).await;
-    }
-    if let Some((key, _)) = pairs
+/// One `key=value`; the key in lower case.
+struct Pair {
+    key: String,
+    /// `+=` or `-=`.
+    sign: Option<char>,
+    value: String,
+}
+
+/// Takes the words apart. Two keys may stand without a value.
+fn pairs_of(words: &[String]) -> Result<Vec<Pair>, String> {
+    words
         .iter()
-        .find(|(key, _)| key.starts_with("res") || key.starts_with("step"))
-    {
-        output::error_line(format!(
-            "scontrol: error: update {key}= is not supported yet"
-        ));
-        return 1;
-    }
-    output::error_line("No valid entity in update command");
-    output::error_line(
-        "Input line must include \"NodeName\", \"PartitionName\", \"Reservation\", \"JobId\", or \"SlurmctldDebug\"",
-    );
-    1
+        .map(|word| {
+            let Some((key, value)) = word.split_once('=') else {
+                let alone = word.to_ascii_lowercase();
+                let allowed =
+                    is_keyword(&alone, "nice", 2) || is_keyword(&alone, "resetaccruetime", 3);
+                return if allowed {
+                    Ok(Pair {
+                        key: alone,
+                        sign: None,
+                        value: String::new(),
+                    })
+                } else {
+                    Err(format!("Invalid input: {word}\nRequest aborted"))
+                };
+            };
+            let (bare, sign) = match key.strip_suffix(['+', '-']) {
+                Some(bare) => (bare, key.chars().last()),
+                None => (key, None),
+            };
+            Ok(Pair {
+                key: bare.to_ascii_lowercase(),
+                sign,
+                value: value.to_string(),
+            })
+        })
+        .collect()
 }
 
-async fn update_jobs(context: &Context, jobs: &str, pairs: &[(String, String)]) -> i32 {
-    let mut update = JobUpdate::default();
-    for (key, value) in pairs
-        .iter()
-        .filter(|(key, _)| !is_keyword(key, "jobid", 1) || key == "j")
-    {
-        if let Err(text) = set_job(&mut update, key, value, &context.place) {
-            output::error_line(text);
-            return 1;
-        }
-    }
-    let selectors = jobs.split(',').map(String::from).collect();
-    let result = async {
-        context
-            .connect()
-            .await?
-            .update_jobs(selectors, update)
-            .await
-    };
-    match result.await {
-        Ok(results) => i32::from(print_failures(&results).is_some()),
-        Err(error) => {
-            output::error_with_hint(format!("slurm_update error: {error}"), &error);
-            1
-        }
-    }
-}
-
-/// `TimeLimit` and `StartTime` come in several forms; everything else is a text or a number.
-fn set_job(update: &mut JobUpdate, key: &str, value: &str, place: &Place) -> Result<(), String> {
-    let text = || Some(value.to_string());
-    let invalid = |name: &str| format!("scontrol: error: Invalid {name} value");
-    let number = |name: &str| value.parse::<u32>().map_err(|_| invalid(name));
-    match key {
-        _ if is_keyword(key, "timelimit", 5) => {
-            update.time_limit = Some(
-                value
-                    .parse::<TimeLimit>()
-                    .map_err(|_| invalid("TimeLimit"))?,
-            );
-        }
-        _ if is_keyword(key, "jobname", 4) || is_keyword(key, "name", 2) => update.name = text(),
-        _ if is_keyword(key, "partition", 2) => {
-            update.partitions = Some(value.split(',').map(String::from).collect())
-        }
-        _ if is_keyword(key, "account", 1) => update.account = text(),
-        _ if is_keyword(key, "qos", 1) => update.qos = text(),
-        _ if is_keyword(key, "starttime", 2) || is_keyword(key, "eligibletime", 2) => {
-            update.begin_time = Some(point(value, place)?);
-        }
-        _ if is_keyword(key, "deadline", 3) => update.deadline = Some(point(value, place)?),
-        _ if is_keyword(key, "dependency", 1) => update.dependency = text(),
-        _ if is_keyword(key, "priority", 2) => {
-            let computed = ["infinite", "-1"].contains(&value.to_ascii_lowercase().as_str());
-            update.priority = Some(if computed {
-                PRIORITY_COMPUTED
-            } else {
-                number("Priority")?
-            });
-        }
-        _ if is_keyword(key, "nice", 2) => {
-            let value = if value.is_empty() { "100" } else { value };
-            update.nice = Some(value.parse().map_err(|_| invalid("nice"))?);
-        }
-        _ if is_keyword(key, "numnodes", 4) || is_keyword(key, "reqnodes", 8) => {
-            let count = parse_node_count(value).map_err(|_| invalid("NumNodes"))?;
-            update.min_nodes = Some(count.min);
-            update.max_nodes = count.max;
-        }
-        _ if is_keyword(key, "numtasks", 4) => update.ntasks = Some(number("NumTasks")?),
-        _ if is_keyword(key, "cpuspertask", 4) => {
-            update.cpus_per_task = Some(number("CPUsPerTask")?)
-        }
-        _ if is_keyword(key, "minmemorynode", 11) => {
-            update.mem_per_node = Some(parse_memory(value).map_err(|_| invalid("MinMemoryNode"))?);
-        }
-        _ if is_keyword(key, "minmemorycpu", 10) => {
-            update.mem_per_cpu = Some(parse_memory(value).map_err(|_| invalid("MinMemoryCPU"))?);
-        }
-        _ if is_keyword(key, "features", 1) => update.constraint = text(),
-        _ if is_keyword(key, "reqnodelist", 8) || is_keyword(key, "nodelist", 5) => {
-            update.required_nodes = text()
-        }
-        _ if is_keyword(key, "excnodelist", 3) => update.excluded_nodes = text(),
-        _ if is_keyword(key, "gres", 2) => {
-            update.gres_per_node = Some(parse_gres_list(value).map_err(|_| invalid("Gres"))?);
-        }
-        _ if is_keyword(key, "requeue", 4) => update.requeue = Some(number("Requeue")? != 0),
-        _ if is_keyword(key, "comment", 3) => update.comment = text(),
-        _ if is_keyword(key, "admincomment", 3) => update.admin_comment = text(),
-        _ if is_keyword(key, "arraytaskthrottle", 4) => {
-            update.array_throttle = Some(number("ArrayTaskThrottle")?)
-        }
-        _ if is_keyword(key, "licenses", 1) => update.licenses = text(),
-        _ if is_keyword(key, "reservationname", 3) => update.reservation = text(),
-        _ if is_keyword(key, "wckey", 1) => update.wckey = text(),
-        _ if is_keyword(key, "stdout", 4) => update.std_out = text(),
-        _ if is_keyword(key, "stderr", 4) => update.std_err = text(),
-        _ if is_keyword(key, "stdin", 4) => update.std_in = text(),
-        _ if is_keyword(key, "workdir", 2) => update.work_dir = text(),
-        _ if is_keyword(key, "mailtype", 5) => update.mail_type = text(),
-        _ if is_keyword(key, "mailuser", 5) => update.mail_user = text(),
-        _ => {
-            return Err(format!(
-                "Update of this parameter is not supported: {key}={value}\nRequest aborted"
-            ));
-        }
-    }
-    Ok(())
-}
-
-fn point(value: &str, place: &Place) -> Result<UnixSeconds, String> {
-    parse_point_in_time(value, now(), &place.zone).map_err(|error| error.to_string())
-}
-
-async fn update_nodes(context: &Context, pairs: &[(String, String)]) -> i32 {
-    let update = match node_update(pairs) {
-        Ok(update) => update,
-        Err(text) => {
-            output::error_line(text);
-            return 1;
-        }
-    };
-    let result = async { context.connect().await?.update_nodes(update).await };
-    match result.await {
-        Ok(()) => 0,
-        Err(error) => {
-            output::error_with_hint(format!("slurm_update error: {error}"), &error);
-            1
-        }
-    }
-}
-
-/// Who may not, and what is not there, is said as ever; the change itself needs an engine that is not there yet.
-async fn update_partition(context: &Context, name: &str) -> i32 {
-    let known = async { context.connect().await?.partitions(Vec::new()).await };
-    let text = match known.await {
-        Err(error) => format!("slurm_update error: {error}"),
-        Ok(list) if list.iter().all(|partition| partition.name != name) => format!(
-            "slurm_update error: {}",
-            ErrorCode::InvalidPartitionName.message()
-        ),
-        Ok(_) if context.place.uid != 0 => {
-            format!("slurm_update error: {}", ErrorCode::InvalidUserId.message())
-        }
-        Ok(_) => "scontrol: error: update partitionname= is not supported yet: change slurm.conf and run \
-                  scontrol reconfigure"
-            .to_string(),
-    };
+fn refused(text: &str) -> i32 {
     output::error_line(text);
     1
 }
 
-fn node_update(pairs: &[(String, String)]) -> Result<NodeUpdate, String> {
-    let mut update = NodeUpdate::default();
-    for (key, value) in pairs {
-        let list = || {
-            Some(
-                value
-                    .split(',')
-                    .filter(|item| !item.is_empty())
-                    .map(String::from)
-                    .collect(),
-            )
-        };
-        match key.as_str() {
-            key if is_keyword(key, "nodename", 5) => update.nodes.clone_from(value),
-            key if is_keyword(key, "state", 1) => update.state = Some(node_state(key, value)?),
-            key if is_keyword(key, "reason", 1) => {
-                update.reason = Some(value.trim_matches(['"', '\'']).to_string());
+/// Runs `update` with its words.
+pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
+    if words.is_empty() {
+        return refused("too few arguments for update keyword");
+    }
+    let has = |name: &str, least: usize| {
+        words.iter().any(|word| {
+            word.split_once('=')
+                .is_some_and(|(key, _)| is_keyword(key, name, least))
+        })
+    };
+    if has("nodename", 5) {
+        return update_nodes(context, words).await;
+    }
+    if has("partitionname", 4) && !has("jobid", 1) && !has("jobname", 4) {
+        return update_partition(context, words).await;
+    }
+    if has("jobid", 1) || has("jobname", 4) {
+        return update_jobs(context, words).await;
+    }
+    if has("stepid", 2) {
+        return update_steps(context, words).await;
+    }
+    if has("reservationname", 3) {
+        return refused(
+            "scontrol: error: update reservation is not supported yet: there is no engine for reservations",
+        );
+    }
+    if words
+        .iter()
+        .any(|word| word.to_ascii_lowercase().starts_with("suspendexc"))
+    {
+        return refused(
+            "scontrol: error: update of SuspendExc* is not supported yet: there is no power saving; change slurm.conf and run scontrol reconfigure",
+        );
+    }
+    refused(
+        "No valid entity in update command\nInput line must include \"NodeName\", \"PartitionName\", \"Reservation\", \"JobId\", or \"SlurmctldDebug\"",
+    )
+}
+
+/// Who and what a job update is about.
+struct JobChange {
+    ids: Option<String>,
+    name: Option<String>,
+    user: Option<u32>,
+    update: JobUpdate,
+}
+
+fn job_change(context: &Context, words: &[String]) -> Result<JobChange, String> {
+    let pairs = pairs_of(words)?;
+    let by_id = pairs.iter().any(|pair| is_keyword(&pair.key, "jobid", 1));
+    let mut change = JobChange {
+        ids: None,
+        name: None,
+        user: None,
+        update: JobUpdate::default(),
+    };
+    for pair in &pairs {
+        let key = pair.key.as_str();
+        if is_keyword(key, "jobid", 1) {
+            change.ids = Some(pair.value.clone());
+        } else if is_keyword(key, "jobname", 4) && !by_id && change.name.is_none() {
+            change.name = Some(pair.value.clone());
+        } else if is_keyword(key, "userid", 3) {
+            change.user = Some(
+                uid_of(&pair.value)
+                    .ok_or_else(|| format!("scontrol: error: Invalid UserID: {}", pair.value))?,
+            );
+        } else {
+            set_job(
+                &mut change.update,
+                key,
+                pair.sign,
+                &pair.value,
+                &context.place,
+            )?;
+        }
+    }
+    if change.update == JobUpdate::default() {
+        return Err("No changes specified".to_string());
+    }
+    Ok(change)
+}
+
+async fn update_jobs(context: &Context, words: &[String]) -> i32 {
+    let change = match job_change(context, words) {
+        Ok(change) => change,
+        Err(text) => return refused(&text),
+    };
+    let as_uid = match context.options.get("uid") {
+        None => None,
+        Some(user) => match uid_of(user) {
+            Some(uid) => Some(uid),
+            None => return refused(&format!("scontrol: error: --uid=\"{user}\" invalid")),
+        },
+    };
+    let client = match context.connect().await {
+        Ok(client) => client,
+        Err(error) => return call_failed("slurm_update error: ", &error),
+    };
+    let ids = match (&change.ids, &change.name) {
+        (Some(ids), _) => selectors(std::slice::from_ref(ids)),
+        (None, Some(name)) => {
+            match ids_by_name(&client, std::slice::from_ref(name), change.user).await {
+                Ok(ids) if ids.is_empty() => {
+                    return refused(&format!("scontrol: error: No jobs with name '{name}'"));
+                }
+                Ok(ids) => ids,
+                Err(error) => {
+                    return call_failed(
+                        "scontrol: error: Could not load state information: ",
+                        &error,
+                    );
+                }
             }
-            key if is_keyword(key, "comment", 3) => update.comment = Some(value.clone()),
-            key if is_keyword(key, "weight", 1) => {
-                update.weight = Some(
-                    value
-                        .parse()
-                        .map_err(|_| format!("Invalid input: {key}={value}\nRequest aborted"))?,
-                );
-            }
-            key if is_keyword(key, "availablefeatures", 2) || is_keyword(key, "features", 1) => {
-                update.available_features = list();
-            }
-            key if is_keyword(key, "activefeatures", 2) => update.active_features = list(),
-            key => {
-                return Err(format!(
-                    "Update of this parameter is not supported: {key}={value}\nRequest aborted"
+        }
+        (None, None) => Vec::new(),
+    };
+    let resizes = change.update.min_nodes.is_some() || change.update.keep_nodes.is_some();
+    let kept = kept_names(&change.update);
+    match client.update_jobs(ids.clone(), change.update, as_uid).await {
+        Ok(results) => {
+            let failed = print_failures(&results).is_some();
+            if !failed && !kept.is_empty() && !context.quiet.get() {
+                output::error_line(format!(
+                    "scontrol: no effect yet: {}: kept on the job's record",
+                    kept.join(", ")
                 ));
             }
+            if resizes && !failed {
+                for id in &ids {
+                    write_resize_scripts(context, &client, id).await;
+                }
+            }
+            i32::from(failed)
         }
+        Err(error) => call_failed("slurm_update error: ", &error),
     }
-    let needs_reason = matches!(
-        update.state,
-        Some(NodeStateRequest::Down | NodeStateRequest::Drain | NodeStateRequest::Fail)
-    );
-    if needs_reason && update.reason.as_deref().unwrap_or_default().is_empty() {
-        return Err(
-            "You must specify a reason when DOWNING or DRAINING a node. Request denied".to_string(),
-        );
-    }
-    Ok(update)
 }
 
-fn node_state(key: &str, value: &str) -> Result<NodeStateRequest, String> {
-    Ok(match value.to_ascii_lowercase().as_str() {
-        word if is_keyword(word, "noresp", 3) => NodeStateRequest::NoResponse,
-        word if is_keyword(word, "drain", 3) => NodeStateRequest::Drain,
-        word if is_keyword(word, "down", 3) => NodeStateRequest::Down,
-        word if is_keyword(word, "fail", 3) => NodeStateRequest::Fail,
-        word if is_keyword(word, "future", 3) => NodeStateRequest::Future,
-        word if is_keyword(word, "resume", 3) => NodeStateRequest::Resume,
-        word if is_keyword(word, "undrain", 3) => NodeStateRequest::Undrain,
-        word if is_keyword(word, "idle", 2) => NodeStateRequest::Idle,
-        _ => {
-            return Err(format!(
-                "Invalid input: {key}={value}\nRequest aborted\nValid states are: NoResp DRAIN FAIL FUTURE RESUME \
-                 POWER_DOWN POWER_UP UNDRAIN\nNot all states are valid given a node's prior state"
+/// Within a job whose size changed, scripts that set its variables anew are left in the current directory.
+async fn write_resize_scripts(context: &Context, client: &Client, id: &str) {
+    let within = context
+        .place
+        .variable("SLURM_JOB_ID")
+        .or_else(|| context.place.variable("SLURM_JOBID"));
+    let Some(number) = within
+        .filter(|own| own == id)
+        .and_then(|own| own.parse::<u32>().ok())
+    else {
+        return;
+    };
+    let Ok(jobs) = client.job(number).await else {
+        return;
+    };
+    let Some(job) = jobs.iter().find(|job| job.job_id.0 == number) else {
+        return;
+    };
+    let cpus: Vec<u32> = job
+        .allocation
+        .iter()
+        .map(|part| part.cpu_ids.len() as u32)
+        .collect();
+    let cpus = compressed(&cpus);
+    let variables = [
+        ("SLURM_NODELIST", job.nodes.clone()),
+        ("SLURM_JOB_NODELIST", job.nodes.clone()),
+        ("SLURM_NNODES", job.num_nodes.to_string()),
+        ("SLURM_JOB_NUM_NODES", job.num_nodes.to_string()),
+        ("SLURM_JOB_CPUS_PER_NODE", cpus),
+    ];
+    let (mut sh, mut csh) = (String::new(), String::new());
+    for (name, value) in &variables {
+        let _ = writeln!(sh, "export {name}=\"{value}\"");
+        let _ = writeln!(csh, "setenv {name} \"{value}\"");
+    }
+    for name in ["SLURM_NPROCS", "SLURM_NTASKS", "SLURM_TASKS_PER_NODE"] {
+        let _ = writeln!(sh, "unset {name}");
+        let _ = writeln!(csh, "unsetenv {name}");
+    }
+    for (suffix, text) in [("sh", sh), ("csh", csh)] {
+        let file = format!("slurm_job_{number}_resize.{suffix}");
+        if let Err(error) = std::fs::write(context.place.directory.join(&file), text) {
+            output::error_line(format!("Could not create file {file}: {error}"));
+            return;
+        }
+    }
+    output::line(format!(
+        "To reset Slurm environment variables, execute\n  For bash or sh shells:  . ./slurm_job_{number}_resize.sh\n  For csh shells:         source ./slurm_job_{number}_resize.csh"
+    ));
+}
+
+/// `8(x2),4`: equal neighbours together.
+fn compressed(counts: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for count in counts {
+        match runs.last_mut() {
+            Some((value, times)) if value == count => *times += 1,
+            _ => runs.push((*count, 1)),
+        }
+    }
+    let words = runs.iter().map(|(value, times)| match times {
+        1 => value.to_string(),
+        times => format!("{value}(x{times})"),
+    });
+    words.collect::<Vec<_>>().join(",")
+}
+
+async fn update_nodes(context: &Context, words: &[String]) -> i32 {
+    let mut pairs = Vec::new();
+    for word in words {
+        match word.split_once('=') {
+            Some((key, value)) => pairs.push((key.to_ascii_lowercase(), value.to_string())),
+            None => return refused(&format!("Invalid input: {word}\nRequest aborted")),
+        }
+    }
+    let update = match node_update(&pairs) {
+        Ok(update) => update,
+        Err(text) => return refused(&text),
+    };
+    let result = async { context.connect().await?.update_nodes(update).await };
+    match result.await {
+        Ok(()) => 0,
+        Err(error) => call_failed("slurm_update error: ", &error),
+    }
+}
+
+async fn update_partition(context: &Context, words: &[String]) -> i32 {
+    let change = match partition_change(words) {
+        Ok(change) => change,
+        // Some refusals speak for themselves.
+        Err(text) if text.starts_with("slurm_update") => return refused(&text),
+        Err(text) => return refused(&format!("{text}\nslurm_update error: No error")),
+    };
+    if change.settings.is_empty() {
+        return refused("scontrol: error: No changes specified");
+    }
+    let request = v1::ChangePartitionRequest {
+        name: change.name,
+        create: false,
+        settings: entries(change.settings),
+    };
+    let result = async {
+        let client = context.connect().await?;
+        client.admin().change_partition(request).await?;
+        Ok::<_, ClientError>(())
+    };
+    match result.await {
+        Ok(()) => 0,
+        Err(error) => call_failed("slurm_update error: ", &error),
+    }
+}
+
+/// `StepId=JOB[.STEP] TimeLimit=`.
+async fn update_steps(context: &Context, words: &[String]) -> i32 {
+    let pairs = match pairs_of(words) {
+        Ok(pairs) => pairs,
+        Err(text) => return refused(&text),
+    };
+    let mut target: Option<(u32, Option<StepId>)> = None;
+    let mut limit = None;
+    let mut sign = None;
+    for pair in &pairs {
+        if is_keyword(&pair.key, "stepid", 4) {
+            match pair.value.parse::<JobSelector>() {
+                Ok(selector) => target = Some((selector.job.0, selector.step)),
+                Err(_) => {
+                    return refused(&format!(
+                        "Invalid StepID parameter: {}={}\nRequest aborted",
+                        pair.key, pair.value
+                    ));
+                }
+            }
+        } else if is_keyword(&pair.key, "timelimit", 5) {
+            let first = pair.value.chars().next().filter(|c| "+-".contains(*c));
+            sign = pair.sign.or(first);
+            let text = pair.value.trim_start_matches(['+', '-']);
+            match text.parse::<TimeLimit>() {
+                Ok(parsed) => limit = Some(parsed),
+                Err(_) => return refused("scontrol: error: Invalid TimeLimit value"),
+            }
+        } else {
+            return refused(&format!(
+                "Update of this parameter is not supported: {}={}\nRequest aborted",
+                pair.key, pair.value
             ));
         }
-    })
+    }
+    let (Some((job_id, step)), Some(limit)) = (target, limit) else {
+        return refused("No changes specified");
+    };
+    let result = async {
+        let client = context.connect().await?;
+        let minutes = match sign {
+            None => limit.minutes(),
+            Some(sign) => changed_limit(&client, job_id, step, sign, limit).await?,
+        };
+        let request = v1::UpdateStepsRequest {
+            job_id,
+            step_id: step.map(StepId::number),
+            time_limit: minutes.unwrap_or(UNLIMITED),
+        };
+        client.admin().update_steps(request).await?;
+        Ok::<_, ClientError>(())
+    };
+    match result.await {
+        Ok(()) => 0,
+        Err(error) => call_failed("slurm_update error: ", &error),
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pairs(words: &[(&str, &str)]) -> Vec<(String, String)> {
-        words
-            .iter()
-            .map(|(key, value)| ((*key).to_string(), (*value).to_string()))
-            .collect()
-    }
-
-    /// Refusals as a real scontrol prints them.
-    #[test]
-    fn node_refusals() {
-        let refuse =
-            |words: &[(&str, &str)]| node_update(&pairs(words)).expect_err("must be refused");
-        assert_eq!(
-            refuse(&[("nodename", "n1"), ("state", "nosuch")]),
-            "Invalid input: state=nosuch\nRequest aborted\nValid states are: NoResp DRAIN FAIL FUTURE RESUME POWER_DOWN \
-             POWER_UP UNDRAIN\nNot all states are valid given a node's prior state"
-        );
-        assert_eq!(
-            refuse(&[("nodename", "n1"), ("state", "drain")]),
-            "You must specify a reason when DOWNING or DRAINING a node. Request denied"
-        );
-    }
-
-    /// A usual change.
-    #[test]
-    fn node_change() {
-        let update = node_update(&pairs(&[
-            ("nodename", "n[1-2]"),
-            ("state", "DRAIN"),
-            ("reason", "bad fan"),
-        ]))
-        .expect("ok");
-        assert_eq!(update.state, Some(NodeStateRequest::Drain));
-        assert_eq!(
-            (update.nodes.as_str(), update.reason.as_deref()),
-            ("n[1-2]", Some("bad fan"))
-        );
-    }
-
-    /// Keys of jobs, with the refusals of a real scontrol.
-    #[test]
-    fn job_changes() {
-        let place = Place::here();
-        let mut update = JobUpdate::default();
-        set_job(&mut update, "timelimit", "2-00:00:00", &place).expect("ok");
-        set_job(&mut update, "name", "dep2", &place).expect("ok");
-        set_job(&mut update, "priority", "INFINITE", &place).expect("ok");
-        assert_eq!(update.time_limit, Some(TimeLimit::Minutes(2880)));
-        assert_eq!(
-            (update.name.as_deref(), update.priority),
-            (Some("dep2"), Some(u32::MAX))
-        );
-        assert_eq!(
-            set_job(&mut update, "nosuch", "1", &place),
-            Err("Update of this parameter is not supported: nosuch=1\nRequest aborted".to_string())
-        );
-        assert_eq!(
-            set_job(&mut update, "timelimit", "abc", &place),
-            Err("scontrol: error: Invalid TimeLimit value".to_string())
-        );
-    }
+/// The limit in force, more or less so many minutes.
+async fn changed_limit(
+    client: &Client,
+    job_id: u32,
+    step: Option<StepId>,
+    sign: char,
+    by: TimeLimit,
+) -> Result<Option<u32>, ClientError> {
+    let steps = client.steps(Some(job_id)).await?;
+    let now = steps
+        .iter()
+        .find(|info| step.is_none_or(|wanted| wanted == info.step_id))
+        .and_then(|info| info.time_limit.minutes());
+    Ok(match (now, by.minutes()) {
+        (Some(now), Some(by)) if sign == '-' => Some(now.saturating_sub(by)),
+        (Some(now), Some(by)) => Some(now.saturating_add(by)),
+        _ => None,
+    })
 }

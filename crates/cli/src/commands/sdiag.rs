@@ -6,26 +6,32 @@ use std::time::Duration;
 
 use sluice_proto::v1;
 
-use super::block_on;
-use super::caller::{Place, now, user_name};
+use super::caller::{Place, now};
+use super::{block_on, structured};
 use crate::client::{Client, ClientError};
+use crate::flags::Command;
 use crate::flags::getopt::Parsed;
-use crate::format::diagnostics_json::Envelope;
-use crate::format::sdiag::{CallOrder, json, sort, text};
+use crate::format::sdiag::{CallOrder, sort, statistics, text};
 use crate::output;
+use crate::submit::options::Options;
 
 /// How long an absent controller is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs sdiag.
 pub fn run(parsed: &Parsed) -> i32 {
-    if parsed.has("yaml") {
-        output::error_line("sdiag: error: YAML output is not supported yet: use --json");
-        return 1;
-    }
     let place = Place::here();
+    let options = Options::new(
+        Command::Sdiag,
+        &Parsed::default(),
+        |name| place.variable(name),
+        parsed,
+    );
+    if let Some(code) = structured::answer_early(&options) {
+        return code;
+    }
     block_on(async {
-        match show(parsed, &place).await {
+        match show(parsed, &options, &place).await {
             Ok(()) => 0,
             Err(error) => {
                 output::error_line(format!("sdiag: error: {error}"));
@@ -35,7 +41,7 @@ pub fn run(parsed: &Parsed) -> i32 {
     })
 }
 
-async fn show(parsed: &Parsed, place: &Place) -> Result<(), ClientError> {
+async fn show(parsed: &Parsed, options: &Options, place: &Place) -> Result<(), ClientError> {
     let client = Client::connect(PATIENCE).await?;
     if parsed.has("reset") {
         client
@@ -63,42 +69,9 @@ async fn show(parsed: &Parsed, place: &Place) -> Result<(), ClientError> {
         _ => CallOrder::Count,
     };
     sort(&mut reply, order);
-    if parsed.has("json") {
-        let envelope = envelope("sdiag", &client, place).await?;
-        output::text_out(&envelope.around("statistics", json(&reply)).pretty());
-    } else {
-        output::text_out(&text(&reply, &place.times(now())));
+    if structured::wanted(options) {
+        return structured::print(&client, options, &statistics(&reply)).await;
     }
+    output::text_out(&text(&reply, &place.times(now())));
     Ok(())
-}
-
-/// Who asks what, for JSON.
-pub(super) async fn envelope(
-    name: &str,
-    client: &Client,
-    place: &Place,
-) -> Result<Envelope, ClientError> {
-    let config = client
-        .admin()
-        .show_config(v1::ShowConfigRequest {})
-        .await?
-        .into_inner();
-    let storage = config
-        .entries
-        .into_iter()
-        .find(|entry| entry.key == "AccountingStorageType")
-        .map(|entry| entry.value)
-        .unwrap_or_default();
-    let mut command = vec![name.to_string()];
-    command.extend(std::env::args().skip(1).skip_while(|word| word == name));
-    Ok(Envelope {
-        command,
-        user: user_name(place.uid),
-        group: nix::unistd::Group::from_gid(place.gid.into())
-            .ok()
-            .flatten()
-            .map_or_else(|| place.gid.to_string(), |group| group.name),
-        cluster: client.settings.cluster.clone(),
-        storage,
-    })
 }

@@ -11,10 +11,9 @@ use sluice_model::node::NodeInfo;
 use sluice_model::partition::PartitionInfo;
 use sluice_model::state::{NodeState, NodeStateFlags, NodeStateSelector, VALID_NODE_STATES};
 
-use super::block_on;
 use super::caller::{Place, now};
-use super::squeue::{print, report_unknown};
-use super::structured;
+use super::squeue::{pause, print, report_unknown};
+use super::{block_on, clusters, structured};
 use crate::client::{Client, ClientError};
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
@@ -22,7 +21,7 @@ use crate::format::column::Layout;
 use crate::format::node_fields::{self, FIELDS};
 use crate::format::node_groups::{Grouping, NodeGroup, NodeView, groups};
 use crate::output;
-use crate::submit::options::Options;
+use crate::submit::options::{Layer, Options};
 
 /// How long an absent controller is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -42,6 +41,21 @@ pub fn run(parsed: &Parsed) -> i32 {
     if let Some(code) = structured::answer_early(&options) {
         return code;
     }
+    let typed = |name: &str| parsed.given.iter().any(|given| given.name == name);
+    if options.has("long") && typed("format") {
+        output::error_line(
+            "sinfo: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.",
+        );
+        return 1;
+    }
+    if let Some(text) = options.get("iterate")
+        && pause(text).is_none()
+    {
+        output::error_line(format!(
+            "sinfo: error: Error: invalid entry for --iterate={text}"
+        ));
+        return 1;
+    }
     let states = match states(&options) {
         Ok(states) => states,
         Err(word) => {
@@ -51,19 +65,21 @@ pub fn run(parsed: &Parsed) -> i32 {
         }
     };
     block_on(async {
-        let pause = options
-            .get("iterate")
-            .and_then(|text| text.parse::<u64>().ok());
+        let pause = options.get("iterate").and_then(pause);
         loop {
             if pause.is_some() {
                 output::line(place.times(now()).banner());
             }
-            if let Err(error) = show(&options, &states, &place).await {
-                output::error_line(format!("slurm_load_partitions: {error}"));
-                return 1;
+            match show(&options, &states, &place).await {
+                Ok(0) => {}
+                Ok(code) => return code,
+                Err(error) => {
+                    output::error_line(format!("slurm_load_partitions: {error}"));
+                    return 1;
+                }
             }
             let Some(pause) = pause else { return 0 };
-            tokio::time::sleep(Duration::from_secs(pause.max(1))).await;
+            tokio::time::sleep(pause).await;
             output::line("");
         }
     })
@@ -91,15 +107,21 @@ fn states(options: &Options) -> Result<StateFilter, String> {
         .collect()
 }
 
-async fn show(options: &Options, states: &StateFilter, place: &Place) -> Result<(), ClientError> {
+async fn show(options: &Options, states: &StateFilter, place: &Place) -> Result<i32, ClientError> {
+    let client = Client::connect(PATIENCE).await?;
+    if !clusters::are_known(options, &client.settings.cluster) {
+        return Ok(1);
+    }
+    if !structured::wanted(options) {
+        clusters::announce(options, &client.settings.cluster);
+    }
     if options.has("reservation") {
         output::line("No reservations in the system");
-        return Ok(());
+        return Ok(0);
     }
-    let client = Client::connect(PATIENCE).await?;
     let (partitions, nodes) =
         tokio::try_join!(client.partitions(Vec::new()), client.nodes(Vec::new()))?;
-    let partitions = wanted_partitions(options, partitions);
+    let partitions = wanted_partitions(options, partitions, place.uid == 0);
     let keep = NodeFilter::new(options, states);
     let nodes: BTreeMap<String, Arc<NodeInfo>> = nodes
         .into_iter()
@@ -121,7 +143,8 @@ async fn show(options: &Options, states: &StateFilter, place: &Place) -> Result<
     let layout = layout(options, &members, by_node);
     let view = Arc::new(NodeView {
         times: place.times(now()),
-        cluster: options.get("clusters").map(String::from),
+        cluster: clusters::are_asked_for(options, &client.settings.cluster)
+            .then(|| client.settings.cluster.clone()),
     });
     let grouping = Grouping {
         each_node: by_node,
@@ -134,21 +157,27 @@ async fn show(options: &Options, states: &StateFilter, place: &Place) -> Result<
         .unwrap_or(if by_node { "N" } else { "#P,-t" });
     lines.sort_by(|first, second| node_fields::compare_by(sort, first, second));
     if structured::wanted(options) {
-        return structured::node_groups(&client, options, &lines).await;
+        structured::node_groups(&client, options, &lines).await?;
+        return Ok(0);
     }
-    if options.has("long") && !options.has("format") && !options.has("Format") {
+    if options.has("long") && !options.has("noheader") {
         output::line(view.times.banner());
     }
     print(&layout, &lines, options.has("noheader"));
-    Ok(())
+    Ok(0)
 }
 
-fn wanted_partitions(options: &Options, partitions: Vec<PartitionInfo>) -> Vec<PartitionInfo> {
+/// Hidden partitions are shown to root, to who asks for all, and by name.
+fn wanted_partitions(
+    options: &Options,
+    partitions: Vec<PartitionInfo>,
+    is_root: bool,
+) -> Vec<PartitionInfo> {
     let names: Vec<&str> = options
         .get("partition")
         .map(|list| list.split(',').collect())
         .unwrap_or_default();
-    let hidden = options.has("all") && !options.has("hide");
+    let hidden = is_root || (options.has("all") && !options.has("hide"));
     partitions
         .into_iter()
         .filter(|partition| {
@@ -183,11 +212,21 @@ fn layout(
         _ if long => node_fields::FORMAT_LONG,
         _ => node_fields::FORMAT_DEFAULT,
     };
-    let names_given =
-        options.has("Format") && (options.beats("Format", "format") || !options.has("format"));
-    let (layout, unknown) = match (names_given, options.get("Format"), options.get("format")) {
-        (true, Some(names), _) => Layout::from_names(names, FIELDS),
-        (_, _, Some(letters)) => Layout::from_letters(letters, FIELDS),
+    let typed = |name: &str| {
+        options
+            .get(name)
+            .filter(|_| options.layer(name) == Some(Layer::CommandLine))
+    };
+    // SINFO_FORMAT is about the listing of partitions.
+    let by_partition = !by_node && !options.has("list-reasons") && !options.has("summarize");
+    let letters = typed("format").or_else(|| options.get("format").filter(|_| by_partition));
+    let mut what = "Invalid node format specification";
+    let (layout, unknown) = match (typed("Format"), letters) {
+        (Some(names), _) if options.beats("Format", "format") => {
+            what = "sinfo: error: Invalid job format specification";
+            Layout::from_names(names, FIELDS)
+        }
+        (_, Some(letters)) => Layout::from_letters(letters, FIELDS),
         _ => {
             let longest = |lengths: &mut dyn Iterator<Item = usize>| {
                 lengths.max().unwrap_or(0).max(NAME_WIDTH_MIN)
@@ -207,7 +246,7 @@ fn layout(
             Layout::from_letters(&format, FIELDS)
         }
     };
-    report_unknown("sinfo", &unknown);
+    report_unknown(what, &unknown);
     layout
 }
 

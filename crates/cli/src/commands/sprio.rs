@@ -3,6 +3,7 @@
 //! Columns are in [`crate::format::sprio`]. The controller does not compute factors yet; with weights configured this is said
 //! on stderr. Source: sprio(1).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_model::error_code::ErrorCode;
@@ -11,18 +12,21 @@ use sluice_model::state::JobState;
 use sluice_model::time::UnixSeconds;
 use sluice_proto::v1;
 
-use super::block_on;
 use super::caller::{Place, now, uid_of};
 use super::squeue::{print, report_unknown};
+use super::{block_on, clusters};
 use crate::client::{Client, ClientError};
-use crate::flags::Command;
 use crate::flags::getopt::Parsed;
+use crate::flags::{Command, help};
 use crate::format::sprio::{PriorityRow, Weights, compare_by, default_format, layout};
 use crate::output;
 use crate::submit::options::Options;
 
 /// How long an absent controller is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A uid that no user has.
+const NOBODY: u32 = u32::MAX;
 
 /// Runs sprio.
 pub fn run(parsed: &Parsed) -> i32 {
@@ -33,6 +37,11 @@ pub fn run(parsed: &Parsed) -> i32 {
         |name| place.variable(name),
         parsed,
     );
+    if let Some(operand) = parsed.operands.first() {
+        output::text_out(&help::usage(Command::Sprio));
+        output::error_line(format!("sprio: error: Unrecognized option: {operand}"));
+        return 1;
+    }
     let filter = match Filter::new(&options) {
         Ok(filter) => filter,
         Err(line) => {
@@ -42,7 +51,7 @@ pub fn run(parsed: &Parsed) -> i32 {
     };
     block_on(async {
         match show(&options, &filter).await {
-            Ok(()) => 0,
+            Ok(code) => code,
             Err(error) => {
                 output::error_line(format!("sprio: error: {error}"));
                 1
@@ -77,8 +86,14 @@ impl Filter {
             .collect::<Result<_, _>>()?;
         let users = list("user")
             .iter()
-            .map(|user| uid_of(user).ok_or_else(|| format!("Invalid user: {user}")))
-            .collect::<Result<_, _>>()?;
+            .map(|user| {
+                uid_of(user).unwrap_or_else(|| {
+                    // Told, and passed by, as squeue does.
+                    output::error_line(format!("sprio: error: Invalid user: {user}\n"));
+                    NOBODY
+                })
+            })
+            .collect();
         Ok(Self {
             jobs,
             users,
@@ -122,8 +137,11 @@ async fn jobs(client: &Client, filter: &Filter) -> Result<Vec<JobInfo>, ClientEr
     }
 }
 
-async fn show(options: &Options, filter: &Filter) -> Result<(), ClientError> {
+async fn show(options: &Options, filter: &Filter) -> Result<i32, ClientError> {
     let client = Client::connect(PATIENCE).await?;
+    if !clusters::are_known(options, &client.settings.cluster) {
+        return Ok(1);
+    }
     let config = client
         .admin()
         .show_config(v1::ShowConfigRequest {})
@@ -136,6 +154,14 @@ async fn show(options: &Options, filter: &Filter) -> Result<(), ClientError> {
             .find(|entry| entry.key == key)
             .map(|entry| entry.value.as_str())
     };
+    let plugin = entry("PriorityType").unwrap_or_default();
+    if plugin.eq_ignore_ascii_case("priority/basic") {
+        output::error_line(format!(
+            "You are not running a supported priority plugin\n({plugin}).\nOnly 'priority/multifactor' is supported."
+        ));
+        return Ok(1);
+    }
+    clusters::announce(options, &client.settings.cluster);
     let weights = Weights::from_config(
         config
             .entries
@@ -143,11 +169,18 @@ async fn show(options: &Options, filter: &Filter) -> Result<(), ClientError> {
             .map(|entry| (entry.key.as_str(), entry.value.as_str())),
     );
     let format = options.get("format").map_or_else(
-        || default_format(&weights, options.has("long"), options.has("norm")),
+        || {
+            default_format(
+                &weights,
+                options.has("long"),
+                options.has("norm"),
+                options.has("user"),
+            )
+        },
         String::from,
     );
     let (layout, unknown) = layout(&format);
-    report_unknown("sprio", &unknown);
+    report_unknown("sprio: error: Invalid job format specification", &unknown);
     let mut rows = Vec::new();
     if options.has("weights") {
         rows.push(PriorityRow::Weights(weights));
@@ -165,6 +198,7 @@ async fn show(options: &Options, filter: &Filter) -> Result<(), ClientError> {
         let cluster = options
             .has("clusters")
             .then(|| client.settings.cluster.clone());
+        let own_cluster: Arc<str> = client.settings.cluster.as_str().into();
         let time = now();
         for job in jobs(&client, filter).await? {
             if !filter.passes(&job, time, running_too) {
@@ -179,6 +213,7 @@ async fn show(options: &Options, filter: &Filter) -> Result<(), ClientError> {
                         partition: partition.to_string(),
                         weights: weights.clone(),
                         cluster: cluster.clone(),
+                        own_cluster: Arc::clone(&own_cluster),
                     });
                 }
             }
@@ -187,5 +222,5 @@ async fn show(options: &Options, filter: &Filter) -> Result<(), ClientError> {
         rows.sort_by(|first, second| compare_by(sort, first, second));
     }
     print(&layout, &rows, options.has("noheader"));
-    Ok(())
+    Ok(0)
 }

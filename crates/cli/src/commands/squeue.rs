@@ -1,36 +1,32 @@
 //! squeue: shows jobs and steps.
 //!
-//! Filters are applied here to what the controller sends; formats are in [`crate::format`]. Source: squeue(1).
+//! What is shown is decided in [`super::squeue_filter`]; formats are in [`crate::format`]. Source: squeue(1).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_model::error_code::ErrorCode;
-use sluice_model::hostlist::parse_hostlist;
-use sluice_model::ids::{JobPart, JobSelector};
 use sluice_model::job::JobInfo;
-use sluice_model::state::{JobState, JobStateSelector, VALID_JOB_STATES};
 use sluice_proto::v1::ListJobsRequest;
 
-use super::block_on;
-use super::caller::{Place, now, uid_of};
-use super::structured;
+use super::caller::{Place, now};
+use super::squeue_filter::Filter;
+pub(super) use super::squeue_filter::selects;
+use super::{block_on, clusters, structured};
 use crate::client::{Client, ClientError};
-use crate::flags::Command;
 use crate::flags::getopt::Parsed;
+use crate::flags::{Command, help};
 use crate::format::column::Layout;
 use crate::format::job_fields::{self, FIELDS};
-use crate::format::job_rows::{JobRow, JobView, rows, run_time};
+use crate::format::job_order::{JobOrder, SortKey};
+use crate::format::job_rows::{JobRow, JobView, rows};
 use crate::format::step_fields::{self, StepRow};
 use crate::output;
-use crate::submit::options::Options;
+use crate::submit::options::{Layer, Options};
 
 /// How long an absent controller is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// A uid that no user has.
-const NOBODY: u32 = u32::MAX;
 
 /// Runs squeue.
 pub fn run(parsed: &Parsed) -> i32 {
@@ -45,6 +41,10 @@ pub fn run(parsed: &Parsed) -> i32 {
     if let Some(code) = structured::answer_early(&options) {
         return code;
     }
+    if let Err(line) = check(&options, parsed) {
+        output::error_line(line);
+        return 1;
+    }
     let filter = match Filter::new(&options, &place) {
         Ok(filter) => filter,
         Err(lines) => {
@@ -55,10 +55,7 @@ pub fn run(parsed: &Parsed) -> i32 {
         }
     };
     block_on(async {
-        let Some(pause) = options
-            .get("iterate")
-            .and_then(|text| text.parse::<u64>().ok())
-        else {
+        let Some(pause) = options.get("iterate").and_then(pause) else {
             return show(&options, &filter, &place).await;
         };
         loop {
@@ -67,10 +64,63 @@ pub fn run(parsed: &Parsed) -> i32 {
             if code != 0 {
                 return code;
             }
-            tokio::time::sleep(Duration::from_secs(pause.max(1))).await;
+            tokio::time::sleep(pause).await;
             output::line("");
         }
     })
+}
+
+/// The pause of `-i`: whole seconds, at least one.
+pub(super) fn pause(text: &str) -> Option<Duration> {
+    let seconds = text.trim().parse::<u64>().ok()?;
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+/// What cannot be done, as one or more lines.
+fn check(options: &Options, parsed: &Parsed) -> Result<(), String> {
+    if let Some(operand) = parsed.operands.first() {
+        output::text_out(&help::usage(Command::Squeue));
+        return Err(format!("squeue: error: Unrecognized option: {operand}"));
+    }
+    let place = |name: &str| parsed.given.iter().position(|given| given.name == name);
+    let (letters, names) = (place("format"), place("Format"));
+    if letters.is_some() && options.has("long") {
+        return Err("squeue: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.".to_string());
+    }
+    match (letters, names) {
+        (Some(letters), Some(names)) if letters < names => {
+            return Err(
+                "squeue: error: -O (--Format) is incompatible with -o (--format)".to_string(),
+            );
+        }
+        (Some(_), Some(_)) => {
+            return Err(
+                "squeue: error: -o (--format) is incompatible with -O (--Format)".to_string(),
+            );
+        }
+        _ => {}
+    }
+    if let Some(text) = options.get("iterate")
+        && pause(text).is_none()
+    {
+        return Err(format!("squeue: error: --iterate={text}\n"));
+    }
+    for item in options.get("steps").unwrap_or_default().split(',') {
+        let job = item.split(['.', '_', '+']).next().unwrap_or_default();
+        if !item.is_empty() && job.parse::<u32>().is_err() {
+            return Err(format!("squeue: error: Invalid job_step id: {item}.??"));
+        }
+    }
+    let unknown = options
+        .get("sort")
+        .filter(|_| !options.has("steps"))
+        .and_then(job_fields::unknown_sort_letter);
+    match unknown {
+        Some(letter) => Err(format!(
+            "squeue: error: Invalid sort specification: {letter}"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// `-j` and `-s` without a value take it from the first operand, as `squeue -j 5` is usually written.
@@ -96,6 +146,12 @@ async fn show(options: &Options, filter: &Filter, place: &Place) -> i32 {
         Ok(client) => client,
         Err(error) => return fail(&error),
     };
+    if !clusters::are_known(options, &client.settings.cluster) {
+        return 1;
+    }
+    if !structured::wanted(options) {
+        clusters::announce(options, &client.settings.cluster);
+    }
     let result = if options.has("steps") {
         show_steps(&client, options, filter, place).await
     } else {
@@ -137,44 +193,74 @@ async fn show_jobs(
         output::error_line(format!("squeue: error: Invalid node name {node}"));
         std::process::exit(1);
     }
-    let list = client
-        .jobs(ListJobsRequest {
-            brief: is_brief(options),
-            ..filter.request()
+    let request = ListJobsRequest {
+        brief: is_brief(options),
+        ..filter.request()
+    };
+    let hides = filter.jobs.is_empty()
+        && place.uid != 0
+        && !options.has("partition")
+        && (!options.has("all") || options.has("hide"));
+    let hidden = hidden(client, hides).await?;
+    let each = options.has("array") || options.has("array-unique");
+    let each_task = |job: &JobInfo| each || filter.asks_for_tasks(job);
+    let default_sort = if options.has("start") { "S" } else { "P,t,-p" };
+    let order = JobOrder::new(options.get("sort").unwrap_or(default_sort));
+    let layout = job_layout(options);
+    let structured = structured::wanted(options);
+    let mut shared: Option<Arc<JobView>> = None;
+    let mut any = false;
+    let mut records = Vec::<JobRow>::new();
+    // Only the lines and what they are sorted by are kept of the records.
+    let mut lines = Vec::<(SortKey, String)>::new();
+    client
+        .each_job(request, |time, job| {
+            any = true;
+            let is_hidden = || job.partition.split(',').all(|name| hidden.contains(name));
+            if !filter.passes(&job, time) || is_hidden() {
+                return;
+            }
+            let shared = shared.get_or_insert_with(|| view(client, options, place, time));
+            let shown = rows(&[Arc::new(job)], shared, each_task, options.has("priority"));
+            let shown = shown
+                .into_iter()
+                .filter(|row| filter.passes_task(row) && filter.passes_partition(row.partition()));
+            if structured {
+                records.extend(shown);
+            } else {
+                lines.extend(shown.map(|row| (order.key(&row), layout.row(&row))));
+            }
         })
         .await?;
-    if filter.single_job().is_some() && list.jobs.is_empty() {
+    if filter.single_job().is_some() && !any {
         return Err(ClientError::refused(
             ErrorCode::InvalidJobId,
             ErrorCode::InvalidJobId.message(),
         ));
     }
-    let time = list.time.unwrap_or_else(now);
-    let view = view(client, options, place, time);
-    let jobs: Vec<Arc<JobInfo>> = list
-        .jobs
-        .into_iter()
-        .filter(|job| filter.passes(job, time))
-        .map(Arc::new)
-        .collect();
-    let start = options.has("start");
-    let each_task = options.has("array") || options.has("array-unique");
-    let mut lines: Vec<JobRow> = rows(&jobs, &view, each_task, options.has("priority"))
-        .into_iter()
-        .filter(|row| filter.passes_task(row) && filter.passes_partition(row.partition()))
-        .collect();
-    if structured::wanted(options) {
-        return structured::job_lines(client, options, &lines).await;
+    if structured {
+        return structured::job_lines(client, options, &records).await;
     }
-    let default_sort = if start { "S" } else { "P,t,-p" };
-    let sort = options.get("sort").unwrap_or(default_sort);
-    lines.sort_by(|first, second| job_fields::compare_by(sort, first, second));
-    let layout = job_layout(options);
-    if options.has("long") && !options.has("format") && !options.has("Format") {
-        output::line(view.times.banner());
+    lines.sort_by(|first, second| order.compare(&first.0, &second.0));
+    if options.has("long") && !options.has("noheader") {
+        output::line(place.times(now()).banner());
     }
-    print(&layout, &lines, options.has("noheader"));
+    let lines = lines.iter().map(|(_, line)| line.as_str());
+    print_lines(&layout, lines, options.has("noheader"));
     Ok(())
+}
+
+/// Names of the hidden partitions; none when everything is shown anyway, as to root.
+async fn hidden(client: &Client, hides: bool) -> Result<BTreeSet<String>, ClientError> {
+    if !hides {
+        return Ok(BTreeSet::new());
+    }
+    let partitions = client.partitions(Vec::new()).await?;
+    Ok(partitions
+        .into_iter()
+        .filter(|partition| partition.hidden)
+        .map(|partition| partition.name)
+        .collect())
 }
 
 /// Everything asked for is in a brief answer, which costs controller and command much less: the usual formats, and `-o` with
@@ -199,38 +285,50 @@ fn is_brief(options: &Options) -> bool {
 }
 
 fn job_layout(options: &Options) -> Layout<JobRow> {
-    let names_given =
-        options.has("Format") && (options.beats("Format", "format") || !options.has("format"));
-    let (layout, unknown) = match (names_given, options.get("Format"), options.get("format")) {
-        (true, Some(names), _) => Layout::from_names(names, FIELDS),
-        (_, _, Some(letters)) => Layout::from_letters(letters, FIELDS),
-        _ if options.has("start") => Layout::from_letters(job_fields::FORMAT_START, FIELDS),
-        _ if options.has("long") => Layout::from_letters(job_fields::FORMAT_LONG, FIELDS),
-        _ => Layout::from_letters(job_fields::FORMAT_DEFAULT, FIELDS),
+    let typed = |name: &str| {
+        options
+            .get(name)
+            .filter(|_| options.layer(name) == Some(Layer::CommandLine))
     };
-    report_unknown("squeue", &unknown);
+    let letters = |text: &str| Layout::from_letters(text, FIELDS);
+    let names = |text: &str| Layout::from_names(text, FIELDS);
+    // What is typed beats what the environment says.
+    let (layout, unknown) = match (typed("Format"), typed("format")) {
+        (Some(text), _) => names(text),
+        (_, Some(text)) => letters(text),
+        _ if options.has("start") => letters(job_fields::FORMAT_START),
+        _ if options.has("long") => letters(job_fields::FORMAT_LONG),
+        _ => match (options.get("format"), options.get("Format")) {
+            (Some(text), _) => letters(text),
+            (_, Some(text)) => names(text),
+            _ => letters(job_fields::FORMAT_DEFAULT),
+        },
+    };
+    report_unknown("squeue: error: Invalid job format specification", &unknown);
     layout
 }
 
 /// Tells which fields do not exist; the others are shown.
-pub(super) fn report_unknown(command: &str, unknown: &[crate::format::column::UnknownField]) {
+pub(super) fn report_unknown(what: &str, unknown: &[crate::format::column::UnknownField]) {
     for field in unknown {
-        output::error_line(format!(
-            "{command}: error: Invalid job format specification: {}",
-            field.0
-        ));
+        output::error_line(format!("{what}: {}", field.0));
     }
 }
 
 /// Prints a heading and lines.
 pub(super) fn print<R>(layout: &Layout<R>, lines: &[R], no_header: bool) {
+    let lines: Vec<String> = lines.iter().map(|line| layout.row(line)).collect();
+    print_lines(layout, lines.iter().map(String::as_str), no_header);
+}
+
+fn print_lines<'a, R>(layout: &Layout<R>, lines: impl Iterator<Item = &'a str>, no_header: bool) {
     let mut text = String::new();
     if !no_header {
         text.push_str(&layout.header());
         text.push('\n');
     }
     for line in lines {
-        text.push_str(&layout.row(line));
+        text.push_str(line);
         text.push('\n');
     }
     output::text_out(&text);
@@ -267,257 +365,69 @@ async fn show_steps(
         let steps: Vec<_> = lines.into_iter().map(|row| row.step).collect();
         return structured::steps(client, options, &steps).await;
     }
-    let (layout, unknown) = match (options.get("Format"), options.get("format")) {
+    // SQUEUE_FORMAT is about jobs.
+    let typed = |name: &str| {
+        options
+            .get(name)
+            .filter(|_| options.layer(name) == Some(Layer::CommandLine))
+    };
+    let (layout, unknown) = match (typed("Format"), typed("format")) {
         (Some(names), _) => Layout::from_names(names, step_fields::FIELDS),
         (None, Some(letters)) => Layout::from_letters(letters, step_fields::FIELDS),
         (None, None) => Layout::from_letters(step_fields::FORMAT_DEFAULT, step_fields::FIELDS),
     };
-    report_unknown("squeue", &unknown);
+    report_unknown(
+        "squeue: error: Invalid job step format specification",
+        &unknown,
+    );
     print(&layout, &lines, options.has("noheader"));
     Ok(())
 }
 
-/// Which jobs are shown. Empty lists let everything pass.
-struct Filter {
-    jobs: Vec<JobSelector>,
-    users: Vec<u32>,
-    not_user: Option<u32>,
-    states: Option<Vec<JobStateSelector>>,
-    partitions: Vec<String>,
-    accounts: Vec<String>,
-    qos: Vec<String>,
-    names: Vec<String>,
-    reservations: Vec<String>,
-    licenses: Vec<String>,
-    nodes: Vec<String>,
-    over_secs: Option<i64>,
-    under_secs: Option<i64>,
-    start_only: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::getopt::parse;
 
-impl Filter {
-    fn new(options: &Options, place: &Place) -> Result<Self, Vec<String>> {
-        let list = |name: &str| -> Vec<String> {
-            let text = options.get(name).unwrap_or_default();
-            text.split(',')
-                .map(str::trim)
-                .filter(|item| !item.is_empty())
-                .map(String::from)
-                .collect()
-        };
-        let mut jobs = Vec::new();
-        for item in list("jobs") {
-            jobs.push(
-                item.parse()
-                    .map_err(|_| vec![format!("Invalid job id: {item}")])?,
-            );
+    fn refusal(line: &str) -> Option<String> {
+        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+        let parsed = with_operands(&parse(Command::Squeue, &words).expect("valid"));
+        let options = Options::new(Command::Squeue, &Parsed::default(), |_| None, &parsed);
+        check(&options, &parsed).err()
+    }
+
+    /// The refusals of a real squeue, and what it takes: other names of options, ids after -j.
+    #[test]
+    fn refusals() {
+        for line in [
+            "-j 5 -t all",
+            "--users=root --accounts=a --partitions=p --nodes=n1",
+            "--job 1,2",
+            "-S -i,P",
+            "-s 2.0,2.batch,3_1.0",
+            "-i 5",
+        ] {
+            assert_eq!(refusal(line), None, "{line}");
         }
-        let mut users = Vec::new();
-        for user in list("user") {
-            match uid_of(&user) {
-                Some(uid) => users.push(uid),
-                None => {
-                    // Told, and passed by: the others are shown, and nobody's jobs when there are none.
-                    output::error_line(format!("squeue: error: Invalid user: {user}\n"));
-                    users.push(NOBODY);
-                }
-            }
+        for (line, text) in [
+            (
+                "-o %i -O jobid",
+                "squeue: error: -O (--Format) is incompatible with -o (--format)",
+            ),
+            (
+                "-O jobid -o %i",
+                "squeue: error: -o (--format) is incompatible with -O (--Format)",
+            ),
+            (
+                "-l -o %i",
+                "squeue: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.",
+            ),
+            ("-i abc", "squeue: error: --iterate=abc\n"),
+            ("-i 0", "squeue: error: --iterate=0\n"),
+            ("-s foo", "squeue: error: Invalid job_step id: foo.??"),
+            ("-S P,~", "squeue: error: Invalid sort specification: ~"),
+        ] {
+            assert_eq!(refusal(line).as_deref(), Some(text), "{line}");
         }
-        if options.has("me") {
-            users = vec![place.uid];
-        }
-        let states = match options.get("states") {
-            None | Some("") => None,
-            Some(text)
-                if text
-                    .split(',')
-                    .any(|word| word.trim().eq_ignore_ascii_case("all")) =>
-            {
-                Some(Vec::new())
-            }
-            Some(text) => {
-                let mut states = Vec::new();
-                for word in text.split(',') {
-                    let state = word.parse().map_err(|_| {
-                        vec![
-                            format!("Invalid job state specified: {word}"),
-                            format!("Valid job states include: {VALID_JOB_STATES}\n"),
-                        ]
-                    })?;
-                    states.push(state);
-                }
-                Some(states)
-            }
-        };
-        let seconds = |name: &str| {
-            options
-                .get(name)
-                .and_then(|text| sluice_model::time::parse_duration_seconds(text).ok())
-                .map(|s| s as i64)
-        };
-        let nodes = parse_hostlist(options.get("nodelist").unwrap_or_default())
-            .map_err(|error| vec![error.to_string()])?;
-        Ok(Self {
-            jobs,
-            users,
-            not_user: options.has("notme").then_some(place.uid),
-            states,
-            partitions: list("partition"),
-            accounts: list("account"),
-            qos: list("qos"),
-            names: list("name"),
-            reservations: list("reservation"),
-            licenses: list("licenses"),
-            nodes,
-            over_secs: seconds("running-over"),
-            under_secs: seconds("running-under"),
-            start_only: options.has("start"),
-        })
-    }
-
-    /// What the controller can filter itself.
-    fn request(&self) -> ListJobsRequest {
-        ListJobsRequest {
-            job_ids: self.jobs.iter().map(|selector| selector.job.0).collect(),
-            users: self.users.clone(),
-            partitions: Vec::new(),
-            include_finished: None,
-            brief: false,
-        }
-    }
-
-    /// The only job asked for: an unknown one is an error then.
-    fn single_job(&self) -> Option<&JobSelector> {
-        match self.jobs.as_slice() {
-            [only] => Some(only),
-            _ => None,
-        }
-    }
-
-    async fn unknown_node(&self, client: &Client) -> Result<Option<String>, ClientError> {
-        if self.nodes.is_empty() {
-            return Ok(None);
-        }
-        let known: BTreeSet<String> = client
-            .nodes(Vec::new())
-            .await?
-            .into_iter()
-            .map(|node| node.name)
-            .collect();
-        Ok(self
-            .nodes
-            .iter()
-            .find(|name| !known.contains(*name))
-            .cloned())
-    }
-
-    fn passes(&self, job: &JobInfo, time: sluice_model::time::UnixSeconds) -> bool {
-        let any = |wanted: &[String], value: &str| {
-            wanted.is_empty() || wanted.iter().any(|item| item == value)
-        };
-        let description = &job.description;
-        let state = match &self.states {
-            None => {
-                matches!(
-                    job.state.base,
-                    JobState::Pending | JobState::Running | JobState::Suspended
-                ) || job.state.is_completing()
-            }
-            Some(states) => {
-                states.is_empty() || states.iter().any(|selector| selector.matches(job.state))
-            }
-        };
-        let partition = self.partitions.is_empty()
-            || job
-                .partition
-                .split(',')
-                .any(|name| self.partitions.iter().any(|wanted| wanted == name));
-        let nodes = self.nodes.is_empty() || {
-            let held: BTreeSet<String> = parse_hostlist(&job.nodes)
-                .unwrap_or_default()
-                .into_iter()
-                .collect();
-            self.nodes.iter().any(|name| held.contains(name))
-        };
-        let seconds = run_time(job, time);
-        let licenses = self.licenses.is_empty()
-            || description.licenses.as_deref().is_some_and(|text| {
-                text.split(',').any(|item| {
-                    self.licenses
-                        .iter()
-                        .any(|name| item.split(':').next() == Some(name))
-                })
-            });
-        state
-            && partition
-            && nodes
-            && licenses
-            && (self.users.is_empty() || self.users.contains(&description.uid))
-            && self.not_user != Some(description.uid)
-            && any(&self.accounts, &job.account)
-            && any(&self.qos, &job.qos)
-            && any(&self.names, description.name.as_deref().unwrap_or_default())
-            && any(
-                &self.reservations,
-                description.reservation.as_deref().unwrap_or_default(),
-            )
-            && self
-                .over_secs
-                .is_none_or(|limit| job.state.is_running() && seconds > limit)
-            && self
-                .under_secs
-                .is_none_or(|limit| job.state.is_running() && seconds < limit)
-            && (!self.start_only || job.state.is_pending())
-            && (self.jobs.is_empty() || self.jobs.iter().any(|selector| selects(selector, job)))
-    }
-
-    /// With `-r`, a selector of tasks picks lines out of an array's rest.
-    fn passes_task(&self, row: &JobRow) -> bool {
-        let Some(task) = row.task else { return true };
-        self.jobs.is_empty()
-            || self
-                .jobs
-                .iter()
-                .any(|selector| selector.selects_task(task) && selects(selector, &row.job))
-    }
-
-    fn passes_partition(&self, partition: &str) -> bool {
-        self.partitions.is_empty()
-            || partition
-                .split(',')
-                .any(|name| self.partitions.iter().any(|wanted| wanted == name))
-    }
-
-    fn passes_step(&self, row: &StepRow) -> bool {
-        let step = &row.step;
-        (self.users.is_empty() || self.users.contains(&step.uid))
-            && self.passes_partition(&step.partition)
-            && (self.names.is_empty() || self.names.contains(&step.name))
-            && (self.jobs.is_empty()
-                || self.jobs.iter().any(|selector| selector.job == step.job_id))
-            && (self.nodes.is_empty()
-                || parse_hostlist(&step.nodes)
-                    .unwrap_or_default()
-                    .iter()
-                    .any(|name| self.nodes.contains(name)))
-    }
-}
-
-/// True when the selector means this record: by its own id, or as (a task of) its array.
-pub(super) fn selects(selector: &JobSelector, job: &JobInfo) -> bool {
-    if selector.job == job.job_id && selector.part == JobPart::Whole {
-        return true;
-    }
-    if job.array_job_id != Some(selector.job) {
-        return false;
-    }
-    match (job.array_task_id, &selector.part) {
-        (Some(task), _) => selector.selects_task(task),
-        (None, JobPart::Whole) => true,
-        (None, _) => job
-            .array_task_string
-            .as_deref()
-            .and_then(|text| text.parse::<sluice_model::array::IndexSet>().ok())
-            .is_some_and(|tasks| tasks.iter().any(|task| selector.selects_task(task))),
     }
 }

@@ -4,6 +4,7 @@
 //! same figures, later for long periods. Computing is in [`crate::format::sreport_usage`], layout in [`crate::format::sreport`].
 //! Source: sreport(1).
 
+use std::io::{BufRead as _, IsTerminal as _};
 use std::time::Duration;
 
 use sluice_model::accounting::{AssociationRecord, ClusterRecord, JobRecord};
@@ -11,10 +12,10 @@ use sluice_model::error_code::ErrorCode;
 use sluice_model::time::{UnixSeconds, parse_past_point_in_time, parse_point_in_time};
 use sluice_proto::v1;
 
-use super::block_on;
 use super::caller::{Place, now};
 use super::sreport_tables::{Facts, Kind, build};
 use super::sshare::table_style;
+use super::{block_on, version_text};
 use crate::client::{Client, ClientError};
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
@@ -115,11 +116,45 @@ pub fn run(parsed: &Parsed) -> i32 {
         |name| place.variable(name),
         parsed,
     );
-    let Some((group, rest)) = parsed.operands.split_first() else {
-        output::error_line(
-            "sreport: error: reports are not asked for interactively yet: sreport cluster|job|reservation|user report",
-        );
-        return 1;
+    if parsed.operands.is_empty() {
+        return interactive(&options, &place);
+    }
+    report(&options, &place, &parsed.operands)
+}
+
+/// Reads reports line by line until `quit` or the end of input.
+fn interactive(options: &Options, place: &Place) -> i32 {
+    let mut code = 0;
+    let mut last = Vec::new();
+    loop {
+        output::text_out("sreport: ");
+        let mut line = String::new();
+        if !matches!(std::io::stdin().lock().read_line(&mut line), Ok(length) if length > 0) {
+            output::line("");
+            return code;
+        }
+        if !std::io::stdin().is_terminal() {
+            output::text_out(&line);
+        }
+        let mut words: Vec<String> = line.split_whitespace().map(String::from).collect();
+        if words.first().is_some_and(|word| word == "!!") {
+            words = std::mem::take(&mut last);
+        }
+        last.clone_from(&words);
+        match words.first().map(String::as_str) {
+            None => {}
+            Some("quit" | "exit" | "q") => return code,
+            Some("version") => output::text_out(&version_text()),
+            Some("help" | "h") => output::text_out(&crate::flags::help::help(Command::Sreport)),
+            Some(_) => code = report(options, place, &words),
+        }
+    }
+}
+
+/// Makes one report: group, name, conditions.
+fn report(options: &Options, place: &Place, words: &[String]) -> i32 {
+    let Some((group, rest)) = words.split_first() else {
+        return 0;
     };
     let kind = match Kind::find(group, rest.first().map(String::as_str)) {
         Ok(kind) => kind,
@@ -129,7 +164,7 @@ pub fn run(parsed: &Parsed) -> i32 {
         }
     };
     let prepared = Conditions::new(rest.get(1..).unwrap_or_default()).and_then(|conditions| {
-        let period = period(&conditions, &place, now())?;
+        let period = period(&conditions, place, now())?;
         let form = match options.get("time") {
             None => TimeForm::default(),
             Some(text) => TimeForm::parse(text)
@@ -145,7 +180,7 @@ pub fn run(parsed: &Parsed) -> i32 {
         }
     };
     block_on(async {
-        match show(&options, &place, kind, &conditions, period, form).await {
+        match show(options, place, kind, &conditions, period, form).await {
             Ok(code) => code,
             Err(error) => {
                 let text = match error.code() {

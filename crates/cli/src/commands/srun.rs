@@ -5,11 +5,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use sluice_model::cpu_bind::{CpuBind, MemBind};
 use sluice_model::error_code::ErrorCode;
+use sluice_model::hostlist::{collapse_hostlist, parse_hostlist};
 use sluice_model::job::{JobDescription, JobInfo};
+use sluice_model::multi_prog::MultiProg;
 
 use super::caller::Place;
-use super::sbatch::{SUBMIT_PATIENCE, print_options, print_submit_error, print_test, refuse, send};
+use super::sbatch::{SUBMIT_PATIENCE, print_request, print_submit_error, print_test, refuse, send};
+use super::srun_components;
 use super::{block_on, watch};
 use crate::client::Client;
 use crate::client::address::random_text;
@@ -24,10 +28,14 @@ use crate::submit::options::{Layer, Options};
 /// Runs srun.
 pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
     let place = Place::here();
+    if let Some(code) = srun_components::run(parsed, &place, line) {
+        return code;
+    }
+    let group = srun_components::group(parsed, &place);
     let options = Options::new(
         Command::Srun,
         &Parsed::default(),
-        |name| place.variable(name),
+        |name| srun_components::variable(&place, group, name),
         parsed,
     );
     if options.get("mpi") == Some("list") {
@@ -37,16 +45,31 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
     if let Some(refusal) = refused_early(&options, parsed) {
         return refuse(&refusal, "srun");
     }
-    print_options(&options);
     let caller = place.caller(line);
     let mut job = match describe(&options, &caller) {
         Ok(request) => {
-            for warning in &request.warnings {
-                output::error_line(format!("srun: warning: {warning}"));
-            }
+            print_request(&options, &request);
             request.job
         }
         Err(refusal) => return refuse(&refusal, "srun"),
+    };
+    if let Some(code) = bindings(&options) {
+        return code;
+    }
+    let host_list = match arbitrary(&options, &place, &mut job) {
+        Ok(list) => list,
+        Err(refusal) => return refuse(&refusal, "srun"),
+    };
+    let multi_prog = match parsed
+        .operands
+        .first()
+        .filter(|_| options.has("multi-prog"))
+    {
+        None => None,
+        Some(file) => match read_multi_prog(file, job.ntasks.unwrap_or(1)) {
+            Ok(text) => Some(text),
+            Err(refusal) => return refuse(&refusal, "srun"),
+        },
     };
     let variables = request_variables(&options, &caller, &job);
     let program = parsed
@@ -67,6 +90,8 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
             place: place.clone(),
             variables,
             argv: parsed.operands.clone(),
+            multi_prog,
+            host_list,
         }
         .run(job),
     );
@@ -79,6 +104,147 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
     }
 }
 
+/// Help and mistakes of `--cpu-bind`, `--mem-bind` and `--mpi`; the exit status when srun ends here.
+fn bindings(options: &Options) -> Option<i32> {
+    let cpu = options.get("cpu-bind").unwrap_or_default();
+    let memory = options.get("mem-bind").unwrap_or_default();
+    if cpu.eq_ignore_ascii_case("help") {
+        output::text_out(CPU_BIND_HELP);
+        return Some(0);
+    }
+    if memory.eq_ignore_ascii_case("help") {
+        output::text_out(MEM_BIND_HELP);
+        return Some(0);
+    }
+    let wrong = CpuBind::parse(cpu)
+        .err()
+        .or_else(|| MemBind::parse(memory).err());
+    if let Some(error) = wrong {
+        output::error_line(format!("srun: error: {error}"));
+        return Some(255);
+    }
+    match options.get("mpi") {
+        None | Some("" | "none") => None,
+        Some(other) => {
+            output::error_line(format!(
+                "srun: error: Couldn't find the specified plugin name for mpi/{other} looking at all files\nsrun: error: cannot \
+                 find mpi plugin for mpi/{other}\nsrun: error: MPI: Cannot create context for mpi/{other}\nsrun: error: MPI: \
+                 Unable to load any plugin\nsrun: error: Invalid MPI type '{other}', --mpi=list for acceptable types"
+            ));
+            Some(255)
+        }
+    }
+}
+
+const CPU_BIND_HELP: &str = "\
+CPU bind options:
+    --cpu-bind=         Bind tasks to CPUs
+        q[uiet]         say nothing about it (default)
+        v[erbose]       tell on standard error how each task is bound
+        no[ne]          do not bind tasks
+        rank_ldom       bind task n to NUMA node n
+        map_cpu:<list>  bind by the numbers of CPUs
+        mask_cpu:<list> bind by masks of CPUs
+        map_ldom:<list> bind by the numbers of NUMA nodes
+        mask_ldom:<list> bind by masks of NUMA nodes
+        sockets         bind to sockets
+        cores           bind to cores
+        threads         bind to threads
+        ldoms           bind to NUMA nodes
+        help            show this
+";
+
+const MEM_BIND_HELP: &str = "\
+Memory bind options:
+    --mem-bind=         Bind memory to NUMA nodes
+        q[uiet]         say nothing about it (default)
+        v[erbose]       tell on standard error how memory is bound
+        p[refer]        use the memory first, other memory later
+        no[ne]          do not bind memory (default)
+        rank            bind by the rank of the task
+        local           use the memory of the processor in use
+        map_mem:<list>  bind by the numbers of NUMA nodes
+        mask_mem:<list> bind by masks of NUMA nodes
+        help            show this
+";
+
+fn read_multi_prog(file: &str, tasks: u32) -> Result<String, Refusal> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Refusal::error(format!("Unable to open configuration file {file}: {error}"))
+    })?;
+    MultiProg::parse(&text)
+        .and_then(|config| config.check(tasks))
+        .map_err(|error| Refusal::error(format!("Configuration file {file} invalid, {error}")))?;
+    Ok(text)
+}
+
+/// `--distribution=arbitrary`: the node of each rank from SLURM_HOSTFILE or `--nodelist`. The job then asks for these nodes.
+fn arbitrary(
+    options: &Options,
+    place: &Place,
+    job: &mut JobDescription,
+) -> Result<Vec<String>, Refusal> {
+    let first = job
+        .distribution
+        .as_deref()
+        .and_then(|text| text.split([':', ',']).next());
+    if !first.is_some_and(|word| word.eq_ignore_ascii_case("arbitrary")) {
+        return Ok(Vec::new());
+    }
+    let text = match (place.variable("SLURM_HOSTFILE"), options.get("nodelist")) {
+        (Some(file), _) => std::fs::read_to_string(&file).map_err(|error| {
+            Refusal::error(format!("Unable to open SLURM_HOSTFILE {file}: {error}"))
+        })?,
+        (None, Some(list)) => list.to_string(),
+        (None, None) => {
+            return Err(Refusal::error(
+                "The arbitrary distribution needs the nodes of the tasks: SLURM_HOSTFILE or --nodelist",
+            ));
+        }
+    };
+    let mut hosts = Vec::new();
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let (names, times) = match line.rsplit_once('*') {
+            Some((names, times)) => (names, times.trim().parse().unwrap_or(1)),
+            None => (line, 1_usize),
+        };
+        let names = parse_hostlist(names).map_err(|error| {
+            Refusal::error(format!("Invalid hostfile line \"{line}\": {error}"))
+        })?;
+        for name in names {
+            hosts.extend(std::iter::repeat_n(name, times));
+        }
+    }
+    if let Some(tasks) = job.ntasks {
+        if (hosts.len() as u32) < tasks {
+            return Err(Refusal::error(format!(
+                "The list of nodes has {} entries for {tasks} tasks",
+                hosts.len()
+            )));
+        }
+        hosts.truncate(tasks as usize);
+    }
+    let mut nodes: Vec<String> = Vec::new();
+    for host in &hosts {
+        if !nodes.contains(host) {
+            nodes.push(host.clone());
+        }
+    }
+    // Every node of an allocation of srun's own must have room for the busiest one's tasks.
+    let most = nodes
+        .iter()
+        .map(|node| hosts.iter().filter(|host| *host == node).count())
+        .max()
+        .unwrap_or(1);
+    job.ntasks = Some((nodes.len() * most) as u32);
+    job.ntasks_per_node = Some(most as u32);
+    job.min_nodes = Some(nodes.len() as u32);
+    job.max_nodes = Some(nodes.len() as u32);
+    job.required_nodes = Some(collapse_hostlist(&nodes));
+    Ok(hosts)
+}
+
 fn base_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_string()
 }
@@ -87,10 +253,20 @@ fn refused_early(options: &Options, parsed: &Parsed) -> Option<Refusal> {
     if parsed.operands.is_empty() && !options.has("test-only") {
         return Some(Refusal::fatal("No command given to execute."));
     }
-    for name in ["multi-prog", "no-allocate", "het-group", "bcast", "async"] {
+    for name in ["no-allocate"] {
         if options.has(name) {
             return Some(Refusal::error(format!("--{name} is not supported yet")));
         }
+    }
+    if options.has("async")
+        && (options.has("pty") || options.layer("immediate") == Some(Layer::CommandLine))
+    {
+        return Some(Refusal::fatal(
+            "--async is incompatible with --pty and --immediate.",
+        ));
+    }
+    if options.has("async") && !options.has("jobid") {
+        return Some(Refusal::fatal("--async needs a job allocation to run in."));
     }
     let pty = options.has("pty");
     if pty && (options.has("immediate") && options.layer("immediate") == Some(Layer::CommandLine)) {
@@ -109,6 +285,10 @@ pub(super) struct Srun {
     pub variables: BTreeMap<String, String>,
     /// Program and arguments.
     pub argv: Vec<String>,
+    /// Text of the file of `--multi-prog`.
+    pub multi_prog: Option<String>,
+    /// Node of each rank, for `--distribution=arbitrary`.
+    pub host_list: Vec<String>,
 }
 
 /// The allocation the step runs in.
@@ -262,6 +442,17 @@ impl Srun {
                 }
                 if self.options.count("verbose") > 0 {
                     self.say(format!("Nodes {} are ready for job", job.nodes));
+                    let cpus: Vec<u32> = job
+                        .allocation
+                        .iter()
+                        .map(|node| node.cpu_ids.len() as u32)
+                        .collect();
+                    self.say(format!(
+                        "jobid {job_id}: nodes({}):`{}', cpu counts: {}",
+                        job.num_nodes,
+                        job.nodes,
+                        counted(&cpus)
+                    ));
                 }
                 Ok(job)
             }
@@ -287,6 +478,15 @@ impl Srun {
             .and_then(|text| text.parse().ok())
             .unwrap_or(1)
     }
+}
+
+/// `4(x2),2(x1)`: srun tells every count, also of one node.
+fn counted(counts: &[u32]) -> String {
+    let texts: Vec<String> = counts
+        .chunk_by(|one, other| one == other)
+        .map(|run| format!("{}(x{})", run[0], run.len()))
+        .collect();
+    texts.join(",")
 }
 
 /// Ends at SIGINT, SIGTERM or SIGHUP.

@@ -3,6 +3,7 @@
 //! The other half, the allocation, is in [`super::srun`]. Source: srun(1).
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sluice_model::error_code::ErrorCode;
@@ -10,8 +11,9 @@ use sluice_model::exit_status::WaitStatus;
 use sluice_model::filename::FilenameContext;
 use sluice_model::job::{JobDescription, JobInfo, OpenMode};
 use sluice_model::signal::Signal;
-use sluice_model::step::StepDescription;
+use sluice_model::step::{StepDescription, StepOptions};
 
+use super::broadcast::{Copying, excluded_folders, nodes_of};
 use super::caller::user_name;
 use super::sbatch::SUBMIT_PATIENCE;
 use super::srun::{Allocation, Srun, interrupted};
@@ -40,7 +42,7 @@ impl Srun {
         allocation: &Allocation,
         job: &JobDescription,
     ) -> StepEnd {
-        if !self.local_script("prolog") {
+        if !self.local_script("prolog", client) {
             return StepEnd::failed();
         }
         let end = match self.launch(client, allocation, job).await {
@@ -50,20 +52,29 @@ impl Srun {
                 record: WaitStatus::exited(code),
             },
         };
-        self.local_script("epilog");
+        self.local_script("epilog", client);
         end
     }
 
-    /// `--prolog` and `--epilog` run here, not on the nodes.
-    fn local_script(&self, name: &str) -> bool {
+    /// `--prolog` and `--epilog` run here, not on the nodes, and are told the command line.
+    fn local_script(&self, name: &str, client: &Client) -> bool {
+        let configured = match name {
+            "prolog" => client.settings.srun_prolog.as_deref(),
+            _ => client.settings.srun_epilog.as_deref(),
+        };
         let Some(program) = self
             .options
             .get(name)
+            .or(configured)
             .filter(|program| !program.eq_ignore_ascii_case("none"))
         else {
             return true;
         };
-        match std::process::Command::new(program).status() {
+        let run = std::process::Command::new(program)
+            .args(&self.argv)
+            .env("SLURM_SCRIPT_CONTEXT", format!("{name}_srun"))
+            .status();
+        match run {
             Ok(status) if status.success() => true,
             Ok(status) => {
                 output::error_line(format!("srun: error: {name} {program} failed: {status}"));
@@ -74,6 +85,63 @@ impl Srun {
                 false
             }
         }
+    }
+
+    /// Copies the program to the nodes first; gives the path it has there and the folder of its libraries.
+    async fn broadcast(
+        &self,
+        client: &Client,
+        job_id: u32,
+    ) -> Result<Option<(String, Option<PathBuf>)>, i32> {
+        let Some(wanted) = self.options.get("bcast") else {
+            return Ok(None);
+        };
+        let fail = |text: String| {
+            output::error_line(format!(
+                "srun: error: Failed to broadcast the program: {text}"
+            ));
+            1
+        };
+        let program = self.argv.first().map(String::as_str).unwrap_or_default();
+        let source = self
+            .find_program(program)
+            .ok_or_else(|| fail(format!("{program} is not there")))?;
+        let target = match wanted {
+            "" => format!("slurm_bcast_{job_id}.{}", std::process::id()),
+            folder if folder.ends_with('/') => format!(
+                "{folder}{}",
+                source.file_name().unwrap_or_default().to_string_lossy()
+            ),
+            path => path.to_string(),
+        };
+        let target = self.place.directory.join(target);
+        let copying = Copying {
+            job: job_id,
+            nodes: nodes_of(client, job_id, None).await.map_err(fail)?,
+            force: true,
+            preserve: true,
+        };
+        let libraries = self
+            .options
+            .get("send-libs")
+            .filter(|word| !word.eq_ignore_ascii_case("no"))
+            .map(|_| excluded_folders(self.options.get("bcast-exclude")));
+        // Nothing else goes on meanwhile: the step comes after it.
+        let folder = copying
+            .copy_program(&source, &target, libraries.as_deref())
+            .map_err(fail)?;
+        Ok(Some((target.to_string_lossy().into_owned(), folder)))
+    }
+
+    fn find_program(&self, name: &str) -> Option<PathBuf> {
+        if name.contains('/') {
+            return Some(self.place.directory.join(name)).filter(|path| path.is_file());
+        }
+        self.place
+            .variable("PATH")?
+            .split(':')
+            .map(|folder| Path::new(folder).join(name))
+            .find(|path| path.is_file())
     }
 
     async fn launch(
@@ -92,8 +160,36 @@ impl Srun {
                 ));
                 1
             })?;
-        let step = self.description(client, allocation, job, &streams, &listener, pty);
+        let mut step = self.description(client, allocation, job, &streams, &listener, pty);
+        if let Some((program, libraries)) = self.broadcast(client, allocation.job_id).await? {
+            if let Some(first) = step.argv.first_mut() {
+                *first = program;
+            }
+            if let Some(folder) = libraries {
+                prepend_library_path(&mut step.environment, &folder);
+            }
+        }
+        let detached = self.options.has("async");
+        if detached {
+            step.io_address = String::new();
+            step.std_out
+                .get_or_insert_with(|| job.std_out.clone().unwrap_or("slurm-%J.out".to_string()));
+        }
         let created = self.create(client, step).await?;
+        if detached {
+            if self.options.has("parsable") {
+                output::line(format!("{}.{}", allocation.job_id, created.step_id));
+            } else if self.options.count("verbose") > 0 {
+                self.say(format!(
+                    "StepId={}.{} goes on by itself",
+                    allocation.job_id, created.step_id
+                ));
+            }
+            return Ok(StepEnd {
+                exit_code: 0,
+                record: WaitStatus::SUCCESS,
+            });
+        }
         let names = self.names(allocation.job_id, created.step_id, job);
         let sink_options = SinkOptions {
             label: self.options.has("label"),
@@ -125,6 +221,10 @@ impl Srun {
         };
         let tasks = TaskTable::new(&created.layout);
         if self.options.count("verbose") > 0 {
+            self.say(format!(
+                "CpuBindType={}",
+                bind_type(self.options.get("cpu-bind").unwrap_or_default())
+            ));
             for (index, node) in tasks.nodes().iter().enumerate() {
                 let ranks = tasks.tasks_of(index);
                 self.say(format!(
@@ -183,6 +283,8 @@ impl Srun {
             None => client.settings.wait_time_secs,
         };
         SessionOptions {
+            command: "srun",
+            attached: false,
             job_id,
             step_id,
             kill_on_bad_exit: self
@@ -224,6 +326,7 @@ impl Srun {
                 .variable("SLURM_JOB_NAME")
                 .or_else(|| job.name.clone())
                 .unwrap_or_default(),
+            sluid: self.place.variable("SLURM_JOB_SLUID").unwrap_or_default(),
             ..FilenameContext::default()
         }
     }
@@ -264,7 +367,20 @@ impl Srun {
             time_limit: job.time_limit,
             kill_on_bad_exit: self.kill_on_bad_exit(),
             interactive: false,
-            argv: self.argv.clone(),
+            argv: if self.multi_prog.is_some() {
+                Vec::new()
+            } else {
+                self.argv.clone()
+            },
+            options: StepOptions {
+                multi_prog: self.multi_prog.clone(),
+                mem_bind: job.mem_bind.clone(),
+                host_list: self.host_list.clone(),
+                wait_for_children: options.has("wait-for-children"),
+                oom_kill_step: options.get("oom-kill-step").map(|text| text != "0"),
+                preserve_env: options.has("preserve-env"),
+                external_launcher: options.has("external-launcher"),
+            },
             environment: to_strings(&self.environment(client, own, listener)),
             work_dir: job.work_dir.clone(),
             umask: job.umask,
@@ -294,6 +410,10 @@ impl Srun {
             step.time_limit = None;
         } else if self.options.layer("time") != Some(Layer::CommandLine) {
             step.time_limit = None;
+        }
+        if !self.host_list.is_empty() {
+            step.ntasks = Some(self.host_list.len() as u32);
+            step.ntasks_per_node = None;
         }
         if pty {
             step.ntasks = step.ntasks.or(Some(1));
@@ -391,6 +511,31 @@ impl Srun {
             error,
         );
         1
+    }
+}
+
+/// Puts a folder before those where the program looks for libraries.
+fn prepend_library_path(environment: &mut Vec<String>, folder: &Path) {
+    const NAME: &str = "LD_LIBRARY_PATH=";
+    let folder = folder.display();
+    match environment.iter_mut().find(|entry| entry.starts_with(NAME)) {
+        Some(entry) => *entry = format!("{NAME}{folder}:{}", &entry[NAME.len()..]),
+        None => environment.push(format!("{NAME}{folder}")),
+    }
+}
+
+/// The type of binding as `-v` shows it: words without their lists.
+fn bind_type(text: &str) -> String {
+    let words: Vec<&str> = text
+        .split(',')
+        .filter(|part| !part.starts_with(|first: char| first.is_ascii_digit()))
+        .map(|part| part.split([':', '=']).next().unwrap_or(part))
+        .filter(|word| !word.is_empty() && *word != "quiet" && *word != "q")
+        .collect();
+    if words.is_empty() {
+        "(null type)".to_string()
+    } else {
+        words.join(",")
     }
 }
 

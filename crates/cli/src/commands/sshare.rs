@@ -10,14 +10,14 @@ use sluice_proto::v1;
 
 use super::block_on;
 use super::caller::{Place, now, uid_of, user_name};
-use super::sdiag::envelope;
+use super::structured;
 use crate::client::{Client, ClientError};
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
 use crate::format::sacct::{TableStyle, table_header, table_line};
 use crate::format::sshare::{
     FIELDS, FORMAT_DEFAULT, FORMAT_LONG, FORMAT_LONG_PARTITION, FORMAT_PARTITION, ShareField,
-    ShareRow, ShareView, add_running, columns, json, rows,
+    ShareRow, ShareView, Shares, add_running, columns, rows,
 };
 use crate::output;
 use crate::submit::options::Options;
@@ -39,9 +39,8 @@ pub fn run(parsed: &Parsed) -> i32 {
         output::text_out(&field_list(&names));
         return 0;
     }
-    if options.has("yaml") {
-        output::error_line("sshare: error: YAML output is not supported yet: use --json");
-        return 1;
+    if let Some(code) = structured::answer_early(&options) {
+        return code;
     }
     let default = match (options.has("long"), options.has("partition")) {
         (false, false) => FORMAT_DEFAULT,
@@ -66,7 +65,7 @@ pub fn run(parsed: &Parsed) -> i32 {
         }
     };
     block_on(async {
-        match show(&options, &place, &columns, users.as_deref()).await {
+        match show(&options, &columns, users.as_deref()).await {
             Ok(()) => 0,
             Err(error) => {
                 let text = match error.code() {
@@ -140,7 +139,6 @@ fn users(options: &Options, place: &Place) -> Result<Option<Vec<String>>, String
 
 async fn show(
     options: &Options,
-    place: &Place,
     columns: &[(&'static ShareField, i32)],
     users: Option<&[String]>,
 ) -> Result<(), ClientError> {
@@ -161,7 +159,7 @@ async fn show(
         .collect::<Result<Vec<_>, _>>()?;
     let mut tree = rows(associations);
     let shows = |name: &str| columns.iter().any(|(field, _)| field.name == name);
-    let with_tres = options.has("json") || shows("TRESRunMins") || shows("GrpTRESRaw");
+    let with_tres = structured::wanted(options) || shows("TRESRunMins") || shows("GrpTRESRaw");
     let mut view = ShareView {
         tree: !options.has("users"),
         tres: Vec::new(),
@@ -188,10 +186,12 @@ async fn show(
     output::error_line(
         "sshare: usage is not accumulated yet: it is shown as 0, and fair-share factors as those of unused shares",
     );
-    if options.has("json") {
-        let envelope = envelope("sshare", &client, place).await?;
-        output::text_out(&envelope.around("shares", json(&shown, &view)).pretty());
-        return Ok(());
+    if structured::wanted(options) {
+        let shares = Shares {
+            rows: &shown,
+            view: &view,
+        };
+        return structured::print(&client, options, &shares).await;
     }
     let style = table_style(options);
     let mut text = String::new();

@@ -221,7 +221,7 @@ mod tests {
             .output()
             .expect("bash is there");
         let text = String::from_utf8_lossy(&done.stdout);
-        assert_eq!(text, "--weights\n--user=\n", "{done:?}");
+        assert_eq!(text, "--weights\n--user= --users=\n", "{done:?}");
     }
 
     /// Forms of one flag in the other shells.

@@ -140,7 +140,7 @@ fn parse_long<'a>(
         Some((name, value)) => (name, Some(value.to_string())),
         None => (text, None),
     };
-    let flag = find_long(flags, name)?;
+    let flag = find_long(flags, name, text)?;
     let value = match (flag.argument, value) {
         (Argument::No, Some(_)) => return Err(UsageError::Unwanted(flag.name.to_string())),
         (Argument::No, None) => None,
@@ -153,12 +153,13 @@ fn parse_long<'a>(
         ),
     };
     Ok(Given {
-        name: flag.name,
+        name: flag.target(),
         value,
     })
 }
 
-fn find_long(flags: &[&'static Flag], name: &str) -> Result<&'static Flag, UsageError> {
+/// `text` is the argument with its value, as messages show it.
+fn find_long(flags: &[&'static Flag], name: &str, text: &str) -> Result<&'static Flag, UsageError> {
     if let Some(flag) = flags.iter().find(|flag| flag.name == name) {
         return Ok(flag);
     }
@@ -166,11 +167,20 @@ fn find_long(flags: &[&'static Flag], name: &str) -> Result<&'static Flag, Usage
         .iter()
         .filter(|flag| !name.is_empty() && flag.name.starts_with(name))
         .collect();
+    let target = candidates.first().map(|flag| flag.target());
     match candidates.as_slice() {
-        [] => Err(UsageError::Unrecognized(name.to_string())),
+        // Names of one and the same flag are no ambiguity.
+        [flag, ..]
+            if candidates
+                .iter()
+                .all(|other| Some(other.target()) == target) =>
+        {
+            Ok(flag)
+        }
+        [] => Err(UsageError::Unrecognized(text.to_string())),
         [flag] => Ok(flag),
         several => Err(UsageError::Ambiguous {
-            given: name.to_string(),
+            given: text.to_string(),
             possibilities: several
                 .iter()
                 .map(|flag| format!(" '--{}'", flag.name))

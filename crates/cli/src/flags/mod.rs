@@ -218,6 +218,12 @@ pub struct Flag {
 }
 
 impl Flag {
+    /// The name under which its value is kept: another one for a second name, whose text is `same as --NAME`.
+    #[must_use]
+    pub fn target(&self) -> &'static str {
+        self.doc.strip_prefix("same as --").unwrap_or(self.name)
+    }
+
     /// The environment variables that set it for `command`, the strongest last.
     #[must_use]
     pub fn variables(&self, command: Command) -> Vec<String> {
@@ -339,7 +345,6 @@ const HELP_WITH_SHORT: &[Command] = &[
     Command::Sdiag,
     Command::Sattach,
     Command::Sbcast,
-    Command::Strigger,
 ];
 
 const HELP_LONG_ONLY: &[Command] = &[
@@ -347,6 +352,7 @@ const HELP_LONG_ONLY: &[Command] = &[
     Command::Sinfo,
     Command::Scancel,
     Command::Sprio,
+    Command::Strigger,
     Command::Scrontab,
 ];
 
@@ -388,7 +394,10 @@ mod tests {
         };
         assert_eq!(find(Command::Sbatch, "account"), ["SBATCH_ACCOUNT"]);
         assert_eq!(find(Command::Salloc, "time"), ["SALLOC_TIMELIMIT"]);
-        assert_eq!(find(Command::Srun, "output"), ["SRUN_OUTPUT"]);
+        assert_eq!(
+            find(Command::Srun, "output"),
+            ["SLURM_STDOUTMODE", "SRUN_OUTPUT"]
+        );
         assert_eq!(
             find(Command::Srun, "nodes"),
             ["SLURM_NNODES", "SLURM_JOB_NUM_NODES"]

@@ -3,10 +3,21 @@
 //! A format is a list of columns with text between them; what a column shows is looked up in a table of the caller. No size
 //! means as long as needed; what is too long is cut. Source: squeue(1) --format, --Format.
 
-use super::fit;
+use super::push_fit;
 
 /// Width of an `-O` field without a size.
 const NAMED_WIDTH: usize = 20;
+
+/// Durations that are shown whole when they are justified to the right, however narrow the column is.
+const NEVER_CUT: [&str; 3] = ["TimeLimit", "TimeLeft", "TimeUsed"];
+
+/// `%all`: every letter, small ones first, with bars between.
+fn every_letter<R: ?Sized>(fields: &[Field<R>]) -> String {
+    let mut letters: Vec<char> = fields.iter().filter_map(|field| field.letter).collect();
+    letters.sort_unstable_by_key(|letter| (letter.is_ascii_uppercase(), *letter));
+    let columns: Vec<String> = letters.iter().map(|letter| format!("%{letter}")).collect();
+    columns.join("|")
+}
 
 /// One field that a column can show.
 #[derive(Debug)]
@@ -48,14 +59,19 @@ pub struct Layout<R: ?Sized + 'static> {
 pub struct UnknownField(pub String);
 
 impl<R: ?Sized> Layout<R> {
-    /// Reads `-o`. A letter that does not exist is reported and left out, as Slurm does.
+    /// Reads `-o`. A letter that does not exist is reported, and its text stands as it is; `%all` means all of them.
     pub fn from_letters(format: &str, fields: &'static [Field<R>]) -> (Self, Vec<UnknownField>) {
         let mut layout = Self {
             prefix: String::new(),
             columns: Vec::new(),
         };
         let mut unknown = Vec::new();
-        let mut rest = format;
+        let every = every_letter(fields);
+        let mut rest = if format.eq_ignore_ascii_case("%all") {
+            every.as_str()
+        } else {
+            format
+        };
         while let Some(place) = rest.find('%') {
             layout.append_text(&rest[..place]);
             rest = &rest[place + 1..];
@@ -65,8 +81,13 @@ impl<R: ?Sized> Layout<R> {
             let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
             let width = after[..digits].parse().unwrap_or(0);
             let Some(letter) = after[digits..].chars().next() else {
+                if !rest.is_empty() {
+                    layout.append_text(&format!("%{rest}"));
+                }
+                rest = "";
                 break;
             };
+            let whole = &rest[..rest.len() - after.len() + digits + letter.len_utf8()];
             rest = &after[digits + letter.len_utf8()..];
             match fields.iter().find(|field| field.letter == Some(letter)) {
                 Some(field) => layout.columns.push(Column {
@@ -75,7 +96,10 @@ impl<R: ?Sized> Layout<R> {
                     right,
                     suffix: String::new(),
                 }),
-                None => unknown.push(UnknownField(letter.to_string())),
+                None => {
+                    layout.append_text(&format!("%{whole}"));
+                    unknown.push(UnknownField(letter.to_string()));
+                }
             }
         }
         layout.append_text(rest);
@@ -145,14 +169,24 @@ impl<R: ?Sized> Layout<R> {
     /// The line of a row.
     #[must_use]
     pub fn row(&self, row: &R) -> String {
-        self.line(|column| (column.field.value)(row))
+        let mut line = self.prefix.clone();
+        for column in &self.columns {
+            let text = (column.field.value)(row);
+            if column.right && NEVER_CUT.contains(&column.field.name) {
+                line.push_str(&format!("{text:>width$}", width = column.width));
+            } else {
+                push_fit(&mut line, &text, column.width, column.right);
+            }
+            line.push_str(&column.suffix);
+        }
+        line
     }
 
     /// A line with the text of each column given by `text`.
     pub fn line(&self, text: impl Fn(&Column<R>) -> String) -> String {
         let mut line = self.prefix.clone();
         for column in &self.columns {
-            line.push_str(&fit(&text(column), column.width, column.right));
+            push_fit(&mut line, &text(column), column.width, column.right);
             line.push_str(&column.suffix);
         }
         line
@@ -193,6 +227,7 @@ mod tests {
         assert_eq!(show("%.4i"), "1234");
         assert_eq!(show("\"%i\",\"%t\""), "\"123456\",\"PD\"");
         assert_eq!(show("%i^^^%t"), "123456^^^PD");
+        assert_eq!(show("%all"), "123456|PD");
         let named = |format: &str| Layout::from_names(format, FIELDS).0.row("123456");
         assert_eq!(
             named("jobid,statecompact"),
@@ -209,6 +244,12 @@ mod tests {
         let (layout, unknown) = Layout::from_names("CPUFreq,JobID:3", FIELDS);
         assert_eq!(unknown, [UnknownField("CPUFreq".to_string())]);
         assert_eq!(layout.header(), "JOB");
+        let (layout, unknown) = Layout::from_letters("%i %~ %-5t %.5~|%7", FIELDS);
+        assert_eq!(
+            unknown,
+            ["~", "-", "~"].map(|letter| UnknownField(letter.to_string()))
+        );
+        assert_eq!(layout.row("12"), "12 %~ %-5t %.5~|%7");
     }
 
     proptest::proptest! {

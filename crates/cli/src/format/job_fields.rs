@@ -1,11 +1,10 @@
-//! The fields of squeue's job listing: letters of `-o`, names of `-O`, headings, texts, and how each sorts.
+//! The fields of squeue's job listing: letters of `-o`, names of `-O`, headings, and texts.
 //!
 //! One row a field. Words for "nothing" differ from field to field and are Slurm's. Source: squeue(1) and its output.
 
-use std::cmp::Ordering;
-
 use sluice_model::gres::GresRequest;
 use sluice_model::memory::format_memory;
+use sluice_model::sluid::Sluid;
 use sluice_model::time::{TimeLimit, UnixSeconds, format_duration_short};
 
 use super::column::Field;
@@ -242,7 +241,9 @@ pub static FIELDS: &[Field<Row>] = &[
         "NODELIST(REASON)",
         JobRow::nodes_or_reason,
     ),
-    field(Some('s'), "SLUID", "SLUID", |row| extra(row, "sluid")),
+    field(Some('s'), "SLUID", "SLUID", |row| {
+        Sluid::of(&row.view.cluster, row.job.submit_time, row.job.job_id).to_string()
+    }),
     field(Some('S'), "StartTime", "START_TIME", |row| {
         time(row, row.job.start_time)
     }),
@@ -341,7 +342,10 @@ pub static FIELDS: &[Field<Row>] = &[
             .cpus_per_gpu
             .map_or_else(|| "N/A".to_string(), |count| format!("gres/gpu:{count}"))
     }),
-    field(None, "CronJob", "CRON_JOB", |_| "No".to_string()),
+    field(None, "CronJob", "CRON_JOB", |row| {
+        let is_cron = row.job.description.cron_spec.is_some();
+        if is_cron { "Yes" } else { "No" }.to_string()
+    }),
     field(None, "Deadline", "DEADLINE", |row| {
         time(row, row.job.description.deadline)
     }),
@@ -361,10 +365,14 @@ pub static FIELDS: &[Field<Row>] = &[
     field(None, "Gres", "TRES_PER_NODE", |row| {
         tres_list(&row.job.description.gres_per_node)
     }),
-    field(None, "HetJobID", "HET_JOB_ID", |_| "N/A".to_string()),
-    field(None, "HetJobIDSet", "HET_JOB_ID_SET", |_| "N/A".to_string()),
-    field(None, "HetJobOffset", "HET_JOB_OFFSET", |_| {
-        "N/A".to_string()
+    field(None, "HetJobID", "HET_JOB_ID", |row| {
+        or_na(row.job.het_job_id)
+    }),
+    field(None, "HetJobIDSet", "HET_JOB_ID_SET", |row| {
+        or_na(row.job.het_job_id_set.as_deref())
+    }),
+    field(None, "HetJobOffset", "HET_JOB_OFFSET", |row| {
+        or_na(row.job.het_job_offset)
     }),
     field(None, "LastSchedEval", "LAST_SCHED_EVAL", |row| {
         time(row, row.job.last_sched_eval)
@@ -528,81 +536,24 @@ pub static FIELDS: &[Field<Row>] = &[
     field(None, "Wait4Switch", "WAIT4SWITCH", |_| "0:00".to_string()),
 ];
 
-/// Compares two rows by the field with this letter, ascending.
+/// The first letter of a sort list that is no field.
 #[must_use]
-pub fn compare(letter: char, first: &Row, second: &Row) -> Ordering {
-    let (a, b) = (&first.job, &second.job);
-    // No start or end known sorts behind every known one.
-    let late = |time: Option<UnixSeconds>| time.map_or(i64::MAX, |time| time.0);
-    match letter {
-        'i' | 'F' => {
-            let key = |row: &Row| {
-                let job = &row.job;
-                (
-                    job.array_job_id.unwrap_or(job.job_id),
-                    row.task.or(job.array_task_id).unwrap_or(u32::MAX),
-                    job.job_id,
-                )
-            };
-            key(first).cmp(&key(second))
-        }
-        'A' => a.job_id.cmp(&b.job_id),
-        't' | 'T' => a.state.number().cmp(&b.state.number()),
-        'p' | 'Q' => a.priority.cmp(&b.priority),
-        'C' => a.num_cpus.cmp(&b.num_cpus),
-        'D' => a.num_nodes.cmp(&b.num_nodes),
-        'S' => late(a.start_time).cmp(&late(b.start_time)),
-        'e' => late(a.end_time).cmp(&late(b.end_time)),
-        'V' => a.submit_time.cmp(&b.submit_time),
-        'l' => a.time_limit.cmp(&b.time_limit),
-        'L' => first
-            .time_left()
-            .unwrap_or(i64::MAX)
-            .cmp(&second.time_left().unwrap_or(i64::MAX)),
-        'M' => first.run_time().cmp(&second.run_time()),
-        'U' => a.description.uid.cmp(&b.description.uid),
-        'G' => a.description.gid.cmp(&b.description.gid),
-        'y' => a.description.nice.cmp(&b.description.nice),
-        'm' => {
-            let size = |row: &Row| {
-                row.job
-                    .description
-                    .mem_per_node
-                    .or(row.job.description.mem_per_cpu)
-            };
-            size(first).cmp(&size(second))
-        }
-        letter => match FIELDS.iter().find(|field| field.letter == Some(letter)) {
-            Some(field) => (field.value)(first).cmp(&(field.value)(second)),
-            None => Ordering::Equal,
-        },
-    }
+pub fn unknown_sort_letter(list: &str) -> Option<char> {
+    let mark = |letter: char| matches!(letter, ',' | '-' | '+' | '#') || letter.is_whitespace();
+    list.chars()
+        .filter(|letter| !mark(*letter))
+        .find(|letter| !FIELDS.iter().any(|field| field.letter == Some(*letter)))
 }
 
-/// Compares by a sort list such as `P,t,-p`; equal rows keep the order of their ids.
-#[must_use]
-pub fn compare_by(list: &str, first: &Row, second: &Row) -> Ordering {
-    for item in list.split(',') {
-        let item = item.trim();
-        let (descending, letters) = match item.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, item.trim_start_matches('+')),
-        };
-        for letter in letters.chars().filter(|letter| *letter != '#') {
-            let order = compare(letter, first, second);
-            let order = if descending { order.reverse() } else { order };
-            if order != Ordering::Equal {
-                return order;
-            }
-        }
-    }
-    compare('i', first, second)
+fn or_na(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "N/A".to_string(), |value| value.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::format::column::Layout;
+    use crate::format::job_order::JobOrder;
     use crate::format::job_rows::rows;
     use crate::format::samples;
     use std::sync::Arc;
@@ -614,8 +565,9 @@ mod tests {
             samples::gpu_job(),
         ]
         .map(Arc::new);
-        let mut rows = rows(&jobs, &Arc::new(samples::view()), false, false);
-        rows.sort_by(|first, second| compare_by(sort, first, second));
+        let mut rows = rows(&jobs, &Arc::new(samples::view()), |_| false, false);
+        let order = JobOrder::new(sort);
+        rows.sort_by(|first, second| order.compare(&order.key(first), &order.key(second)));
         let (layout, unknown) = Layout::from_letters(format, FIELDS);
         assert!(unknown.is_empty(), "{unknown:?}");
         std::iter::once(layout.header())
@@ -651,7 +603,7 @@ mod tests {
         );
     }
 
-    /// All letters at once; the lines are a real squeue's but for SLUID, which is not kept.
+    /// All letters at once; the lines are a real squeue's but for SLUID, which tells the cluster.
     #[test]
     fn every_letter() {
         let format = "%a|%A|%B|%c|%C|%d|%D|%e|%E|%f|%F|%g|%G|%h|%H|%i|%I|%j|%J|%k|%K|%l|%L|%m|%M|%n|%N|%o|%O|%p|%P|%q|%Q|%r|%R|%S|%t|%T|%u|%U|%v|%V|%w|%W|%x|%X|%y|%Y|%z|%Z";
@@ -664,6 +616,16 @@ mod tests {
                 "physics|15|n/a|1|1|0|1|N/A|afterany:9(unfulfilled)|(null)|15|nogroup|65534|NO|*|15_[1,3,5,7,9,20%2]|*|array2|*|(null)|1,3,5,7,9,20%2|20:00|20:00|100M|0:00|||(null)|0|0.00000259070657|main|normal|11127|Dependency|(Dependency)|N/A|PD|PENDING|alice|1002|(null)|2026-11-30T04:41:18|(null)|(null)||N/A|0|(null)|*:*:*|/tmp",
             ]
         );
+    }
+
+    /// Limits and run times are whole in narrow columns on the right, as a real squeue has them; what sorts is told from what
+    /// does not.
+    #[test]
+    fn whole_durations_and_sort_letters() {
+        let lines = listing("%.3l|%3l|%.2M|%.1j", "i");
+        assert_eq!(lines[..2], ["TIM|TIM|TI|N", "30:00|30:|0:35|r"]);
+        assert_eq!(unknown_sort_letter("#P,-t, +i"), None);
+        assert_eq!(unknown_sort_letter("P,~"), Some('~'));
     }
 
     /// Two fields with one name or letter could not both be asked for.

@@ -55,6 +55,9 @@ impl JobRow {
     #[must_use]
     pub fn array_id(&self) -> String {
         let job = &self.job;
+        if let (Some(leader), Some(offset)) = (job.het_job_id, job.het_job_offset) {
+            return format!("{leader}+{offset}");
+        }
         let Some(array) = job.array_job_id else {
             return job.job_id.to_string();
         };
@@ -182,20 +185,20 @@ pub fn cut_index_list(list: &str, max: usize) -> String {
     format!("{}...", &list[..max.saturating_sub(4)])
 }
 
-/// Rows of `jobs`: with `each_task` the tasks of array rests by themselves, with `each_partition` every partition of a
+/// Rows of `jobs`: of those that `each_task` names the tasks of array rests by themselves, with `each_partition` every partition of a
 /// waiting job by itself.
 #[must_use]
 pub fn rows(
     jobs: &[Arc<JobInfo>],
     view: &Arc<JobView>,
-    each_task: bool,
+    each_task: impl Fn(&JobInfo) -> bool,
     each_partition: bool,
 ) -> Vec<JobRow> {
     let mut rows = Vec::with_capacity(jobs.len());
     for job in jobs {
         let row = JobRow::new(job, view);
         let mut of_job = vec![row];
-        if each_task
+        if each_task(job)
             && let Some(tasks) = job
                 .array_task_string
                 .as_deref()
@@ -244,7 +247,7 @@ mod tests {
             JobRow::new(&Arc::new(job.clone()), &view).array_id(),
             "15_[1,3,5,7,9,20%2]"
         );
-        let expanded = rows(&[Arc::new(job.clone())], &view, true, false);
+        let expanded = rows(&[Arc::new(job.clone())], &view, |_| true, false);
         let ids: Vec<String> = expanded.iter().map(JobRow::array_id).collect();
         assert_eq!(ids, ["15_1", "15_3", "15_5", "15_7", "15_9", "15_20"]);
         job.array_task_string =
@@ -263,7 +266,7 @@ mod tests {
         let view = Arc::new(samples::view());
         let mut job = samples::pending_array();
         job.partition = "main,short".to_string();
-        let shown: Vec<String> = rows(&[Arc::new(job.clone())], &view, false, true)
+        let shown: Vec<String> = rows(&[Arc::new(job.clone())], &view, |_| false, true)
             .iter()
             .map(|row| row.partition().to_string())
             .collect();

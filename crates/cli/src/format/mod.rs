@@ -4,8 +4,8 @@
 //! controller. Layouts, headings and words for "nothing" are Slurm's, letter by letter.
 
 pub mod column;
-pub mod diagnostics_json;
 pub mod job_fields;
+pub mod job_order;
 pub mod job_rows;
 pub mod node_fields;
 pub mod node_groups;
@@ -24,6 +24,8 @@ pub mod sshare;
 pub mod sstat;
 pub mod step_fields;
 pub mod time_style;
+pub mod topology;
+pub mod write_config;
 
 /// What Slurm prints for a text that is not there.
 pub const NULL: &str = "(null)";
@@ -39,14 +41,29 @@ pub fn or_null(text: Option<&str>) -> String {
 /// Cuts or pads a value. Width 0 means as long as needed.
 #[must_use]
 pub fn fit(value: &str, width: usize, right: bool) -> String {
-    if width == 0 {
-        return value.to_string();
+    let mut text = String::with_capacity(width.max(value.len()));
+    push_fit(&mut text, value, width, right);
+    text
+}
+
+/// Appends what [`fit`] gives.
+pub fn push_fit(line: &mut String, value: &str, width: usize, right: bool) {
+    let length = value.chars().count();
+    if width == 0 || length == width {
+        line.push_str(value);
+        return;
     }
-    let cut: String = value.chars().take(width).collect();
+    if length > width {
+        line.extend(value.chars().take(width));
+        return;
+    }
+    let fill = width - length;
     if right {
-        format!("{cut:>width$}")
+        line.extend(std::iter::repeat_n(' ', fill));
+        line.push_str(value);
     } else {
-        format!("{cut:<width$}")
+        line.push_str(value);
+        line.extend(std::iter::repeat_n(' ', fill));
     }
 }
 

@@ -6,6 +6,7 @@
 use sluice_model::accounting::{JobRecord, StepRecord, UNLIMITED_MINUTES, UsageStat, job_flag};
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::memory::{ByteUnit, MemoryMib, format_exact, format_memory};
+use sluice_model::sluid::Sluid;
 use sluice_model::state::JobState;
 use sluice_model::time::{UnixSeconds, format_duration_full};
 use sluice_model::tres::Tres;
@@ -580,7 +581,9 @@ pub static FIELDS: &[SacctField] = &[
         line.of_job(|job| job.attempt.to_string())
     }),
     field("SegmentSize", 11, nothing),
-    field("SLUID", 14, nothing),
+    field("SLUID", 14, |line| {
+        Sluid::of(&line.job.cluster, line.job.submit, line.job.job_id).to_string()
+    }),
     field("Start", 19, |line| line.point(line.start())),
     field("State", 10, |line| line.state()),
     field("StdErr", 20, |line| {

@@ -4,7 +4,7 @@
 //! shortened. Source: sacctmgr(1) and its output.
 
 use sluice_model::accounting::{
-    AccountRecord, AssociationRecord, ClusterRecord, QosRecord, TresRecord, UserRecord,
+    AccountRecord, AssociationRecord, ClusterRecord, QosRecord, UserRecord,
 };
 use sluice_model::time::format_duration_full;
 use sluice_model::tres::{Tres, TresKind};
@@ -22,10 +22,12 @@ pub struct Entry<'a> {
     pub association: Option<&'a AssociationRecord>,
     /// QOS.
     pub qos: Option<&'a QosRecord>,
-    /// TRES.
-    pub tres: Option<&'a TresRecord>,
     /// Depth in the tree, when it is shown as one.
     pub depth: Option<usize>,
+    /// Id of the row above, when it was looked for.
+    pub parent_id: Option<u32>,
+    /// Default workload key of the user.
+    pub default_wckey: Option<&'a str>,
 }
 
 /// A column.
@@ -212,13 +214,103 @@ pub static FIELDS: &[EntryField] = &[
             .unwrap_or_default()
     }),
     field("Flags", "flags", 20, |entry| {
-        entry.qos.map(|qos| qos.flags.clone()).unwrap_or_default()
+        let of_account = entry.account.map(|account| account.flags.clone());
+        entry
+            .qos
+            .map(|qos| qos.flags.clone())
+            .or(of_account)
+            .unwrap_or_default()
     }),
     field("GraceTime", "gracetime", 10, |entry| {
         entry
             .qos
             .map(|qos| format_duration_full(i64::from(qos.grace_time_secs)))
             .unwrap_or_default()
+    }),
+    field("Classification", "classification", 14, |e| {
+        e.cluster
+            .map(|cluster| cluster.classification.clone())
+            .unwrap_or_default()
+    }),
+    field("Comment", "comment", 20, |e| {
+        e.association
+            .map(|row| row.comment.clone())
+            .unwrap_or_default()
+    }),
+    field("Def WCKey", "defaultwckey defwckey", 10, |e| {
+        e.default_wckey.unwrap_or_default().to_string()
+    }),
+    field("GrpCPURunMins", "grpcpurunmins", 13, |e| {
+        let list = e
+            .association
+            .map(|row| row.limits.grp_tres_run_mins.as_str());
+        one_of(list.unwrap_or_default(), TresKind::Cpu)
+    }),
+    field("LimitFactor", "limitfactor", 11, |e| {
+        let factor = e.qos.and_then(|qos| qos.limit_factor);
+        factor
+            .map(|value| format!("{value:.6}"))
+            .unwrap_or_default()
+    }),
+    field("MaxJobsAccrue", "maxjobsaccrue", 13, |e| {
+        e.association
+            .map(|row| number(row.limits.max_jobs_accrue))
+            .unwrap_or_default()
+    }),
+    field(
+        "MaxJobsAccruePA",
+        "maxjobsaccrueperaccount maxjobsaccruepa",
+        15,
+        |e| {
+            e.qos
+                .map(|qos| number(qos.max_jobs_accrue_per_account))
+                .unwrap_or_default()
+        },
+    ),
+    field(
+        "MaxJobsAccruePU",
+        "maxjobsaccrueperuser maxjobsaccruepu",
+        15,
+        |e| {
+            e.qos
+                .map(|qos| number(qos.max_jobs_accrue_per_user))
+                .unwrap_or_default()
+        },
+    ),
+    field("MaxTRESRunMinsPU", "maxtresrunmins", 15, |e| {
+        e.association
+            .map(|row| tres(&row.limits.max_tres_run_mins))
+            .unwrap_or_default()
+    }),
+    field(
+        "MinPrioThres",
+        "minprioritythreshold minpriothreshold minpriothres",
+        12,
+        |e| {
+            limit(
+                e,
+                |row| number(row.limits.min_prio_threshold),
+                |qos| number(qos.min_prio_threshold),
+            )
+        },
+    ),
+    field("NodeCount", "nodecount", 9, |e| {
+        let count = e
+            .cluster
+            .and_then(|cluster| cluster.tres.parse::<Tres>().ok());
+        count
+            .map(|tres| tres.get(&TresKind::Node).to_string())
+            .unwrap_or_default()
+    }),
+    field("ParentID", "parentid", 8, |e| {
+        e.parent_id.map(|id| id.to_string()).unwrap_or_default()
+    }),
+    field("QOS_RAW", "qosrawlevel qosraw qos_raw", 10, |e| {
+        let list = e.association.map(|row| match &row.qos {
+            Some(names) => names.join(","),
+            None => row.qos_delta.join(","),
+        });
+        list.unwrap_or_default()
     }),
     field("GrpCPUs", "grpcpus", 8, |e| group_limit(e, TresKind::Cpu)),
     field("GrpMem", "grpmemory grpmem", 7, |e| {
@@ -283,7 +375,8 @@ pub static FIELDS: &[EntryField] = &[
     field("ID", "id", 6, |e| {
         let of_association = e.association.map(|association| association.id.to_string());
         of_association
-            .or_else(|| e.tres.map(|tres| tres.id.to_string()))
+            .or_else(|| e.qos.map(|qos| qos.id.to_string()))
+            .or_else(|| e.cluster.map(|cluster| cluster.id.to_string()))
             .unwrap_or_default()
     }),
     field("MaxJobs", "maxjobs", 7, |e| {
@@ -385,7 +478,6 @@ pub static FIELDS: &[EntryField] = &[
     field("Name", "name", 10, |e| {
         let of_qos = e.qos.map(|qos| qos.name.clone());
         of_qos
-            .or_else(|| e.tres.map(|tres| tres.name.clone()))
             .or_else(|| e.user.map(|user| user.name.clone()))
             .or_else(|| e.account.map(|account| account.name.clone()))
             .or_else(|| e.cluster.map(|cluster| cluster.name.clone()))
@@ -458,9 +550,6 @@ pub static FIELDS: &[EntryField] = &[
         e.cluster
             .map(|cluster| tres(&cluster.tres))
             .unwrap_or_default()
-    }),
-    field("Type", "type", 8, |e| {
-        e.tres.map(|tres| tres.kind.clone()).unwrap_or_default()
     }),
     field("UsageFactor", "usagefactor", 11, |e| {
         e.qos

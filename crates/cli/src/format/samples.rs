@@ -101,6 +101,9 @@ pub fn pending(id: u32, name: &str) -> JobInfo {
         std_in_path: "/dev/null".to_string(),
         admin_comment: None,
         system_comment: None,
+        het_job_id: None,
+        het_job_offset: None,
+        het_job_id_set: None,
     }
 }
 
@@ -244,6 +247,13 @@ pub fn node(number: u32) -> NodeInfo {
         owner_uid: None,
         comment: None,
         jobs: Vec::new(),
+        extra: None,
+        cpu_bind: None,
+        instance_id: None,
+        instance_type: None,
+        topology: None,
+        next_state: None,
+        resume_after_time: None,
     }
 }
 

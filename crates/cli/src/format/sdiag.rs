@@ -1,14 +1,14 @@
-//! The text and JSON of sdiag.
+//! The text of sdiag, and its figures for documents.
 //!
 //! One pass of this scheduler serves the queue in order and fills gaps, so its figures stand in both blocks; what the
 //! controller does not count is 0. Source: sdiag(1) and its output.
 
 use std::fmt::Write as _;
 
+use sluice_dataparser::documents::{BackfillExits, CallCount, ScheduleExits, Statistics};
 use sluice_model::time::UnixSeconds;
-use sluice_proto::v1::{CallStatistics, GetStatisticsReply, JobCounts, PassStatistics};
+use sluice_proto::v1::{GetStatisticsReply, JobCounts, PassStatistics};
 
-use super::diagnostics_json::Json;
 use super::time_style::TimeStyle;
 
 /// Order of the calls.
@@ -181,153 +181,82 @@ pub fn text(reply: &GetStatisticsReply, times: &TimeStyle) -> String {
     text
 }
 
-fn call_json(call: &CallStatistics) -> Json {
-    Json::Object(vec![
-        ("type_id", Json::Int(i64::from(call.type_id))),
-        ("message_type", Json::text(&call.name)),
-        ("count", Json::count(call.count)),
-        ("queued", Json::Int(0)),
-        ("dropped", Json::Int(0)),
-        ("cycle_last", Json::Int(0)),
-        ("cycle_max", Json::Int(0)),
-        ("total_time", Json::count(call.total_us)),
-        (
-            "average_time",
-            Json::set(Json::count(average(call.total_us, call.count))),
-        ),
-    ])
-}
-
-/// The object `statistics` of `--json`.
+/// The figures as the document of `--json` and `--yaml` has them.
 #[must_use]
-pub fn json(reply: &GetStatisticsReply) -> Json {
+pub fn statistics(reply: &GetStatisticsReply) -> Statistics {
     let (jobs, passes) = parts(reply);
-    let mean = Json::count(average(passes.sum_us, passes.count));
-    let mean_depth = Json::count(average(passes.depth_sum, passes.count));
-    let zero = || Json::Int(0);
-    let count = Json::count;
-    let exit = |names: [&'static str; 6], ended: &'static str| {
-        let value = |name| {
-            if name == ended {
-                count(passes.count)
-            } else {
-                Json::Int(0)
-            }
-        };
-        Json::Object(names.into_iter().map(|name| (name, value(name))).collect())
-    };
-    let users = reply.by_user.iter().map(|user| {
-        Json::Object(vec![
-            ("user_id", Json::Int(i64::from(user.uid))),
-            ("user", Json::text(&user.user)),
-            ("count", count(user.count)),
-            ("total_time", count(user.total_us)),
-            (
-                "average_time",
-                Json::set(count(average(user.total_us, user.count))),
-            ),
-        ])
-    });
-    Json::Object(vec![
-        ("req_time", Json::set(Json::Int(reply.time))),
-        ("req_time_start", Json::set(Json::Int(reply.since))),
-        (
-            "server_thread_count",
-            Json::Int(i64::from(reply.server_threads)),
-        ),
-        ("agent_queue_size", zero()),
-        ("agent_count", Json::Int(i64::from(reply.agents))),
-        ("agent_thread_count", zero()),
-        ("dbd_agent_queue_size", count(reply.accounting_backlog)),
-        ("gettimeofday_latency", count(reply.clock_latency_us)),
-        ("schedule_cycle_max", count(passes.max_us)),
-        ("schedule_cycle_last", count(passes.last_us)),
-        ("schedule_cycle_sum", count(passes.sum_us)),
-        ("schedule_cycle_total", count(passes.count)),
-        ("schedule_cycle_mean", mean.clone()),
-        ("schedule_cycle_mean_depth", mean_depth.clone()),
-        (
-            "schedule_cycle_per_minute",
-            count(per_minute(reply, &passes)),
-        ),
-        ("schedule_cycle_depth", count(passes.depth_sum)),
-        (
-            "schedule_exit",
-            exit(
-                [
-                    "end_job_queue",
-                    "default_queue_depth",
-                    "max_job_start",
-                    "max_rpc_cnt",
-                    "max_sched_time",
-                    "licenses",
-                ],
-                "end_job_queue",
-            ),
-        ),
-        ("schedule_queue_length", count(passes.last_queue)),
-        ("jobs_submitted", count(jobs.submitted)),
-        ("jobs_started", count(jobs.started)),
-        ("jobs_completed", count(jobs.completed)),
-        ("jobs_canceled", count(jobs.canceled)),
-        ("jobs_failed", count(jobs.failed)),
-        ("jobs_pending", count(jobs.pending)),
-        ("jobs_running", count(jobs.running)),
-        ("job_states_ts", Json::set(Json::Int(reply.time))),
-        ("bf_backfilled_jobs", count(passes.backfilled)),
-        ("bf_last_backfilled_jobs", count(passes.backfilled_since)),
-        ("bf_backfilled_het_jobs", zero()),
-        ("bf_cycle_counter", count(passes.count)),
-        ("bf_cycle_mean", mean),
-        ("bf_depth_mean", mean_depth.clone()),
-        ("bf_depth_mean_try", mean_depth),
-        ("bf_cycle_sum", count(passes.sum_us)),
-        ("bf_cycle_last", count(passes.last_us)),
-        ("bf_cycle_max", count(passes.max_us)),
-        (
-            "bf_exit",
-            exit(
-                [
-                    "end_job_queue",
-                    "bf_max_job_start",
-                    "bf_max_job_test",
-                    "bf_max_time",
-                    "bf_node_space_size",
-                    "state_changed",
-                ],
-                "end_job_queue",
-            ),
-        ),
-        ("bf_last_depth", count(passes.last_depth)),
-        ("bf_last_depth_try", count(passes.last_depth)),
-        ("bf_depth_sum", count(passes.depth_sum)),
-        ("bf_depth_try_sum", count(passes.depth_sum)),
-        ("bf_queue_len", count(passes.last_queue)),
-        (
-            "bf_queue_len_mean",
-            count(average(passes.queue_sum, passes.count)),
-        ),
-        ("bf_queue_len_sum", count(passes.queue_sum)),
-        ("bf_table_size", zero()),
-        ("bf_table_size_sum", zero()),
-        ("bf_table_size_mean", zero()),
-        ("bf_when_last_cycle", Json::set(Json::Int(passes.last_time))),
-        ("bf_active", Json::Bool(false)),
-        (
-            "rpcs_by_message_type",
-            Json::List(reply.by_type.iter().map(call_json).collect()),
-        ),
-        ("rpcs_by_user", Json::List(users.collect())),
-        ("pending_rpcs", Json::List(Vec::new())),
-        ("pending_rpcs_by_hostlist", Json::List(Vec::new())),
-    ])
+    Statistics {
+        req_time: UnixSeconds(reply.time),
+        req_time_start: UnixSeconds(reply.since),
+        server_thread_count: u64::from(reply.server_threads),
+        agent_count: u64::from(reply.agents),
+        dbd_agent_queue_size: reply.accounting_backlog,
+        gettimeofday_latency: reply.clock_latency_us,
+        schedule_cycle_max: passes.max_us,
+        schedule_cycle_last: passes.last_us,
+        schedule_cycle_sum: passes.sum_us,
+        schedule_cycle_total: passes.count,
+        schedule_cycle_per_minute: per_minute(reply, &passes),
+        schedule_cycle_depth: passes.depth_sum,
+        schedule_exit: ScheduleExits {
+            end_job_queue: passes.count,
+            ..ScheduleExits::default()
+        },
+        schedule_queue_length: passes.last_queue,
+        jobs_submitted: jobs.submitted,
+        jobs_started: jobs.started,
+        jobs_completed: jobs.completed,
+        jobs_canceled: jobs.canceled,
+        jobs_failed: jobs.failed,
+        jobs_pending: jobs.pending,
+        jobs_running: jobs.running,
+        job_states_ts: Some(UnixSeconds(reply.time)),
+        bf_backfilled_jobs: passes.backfilled,
+        bf_last_backfilled_jobs: passes.backfilled_since,
+        bf_cycle_counter: passes.count,
+        bf_cycle_sum: passes.sum_us,
+        bf_cycle_last: passes.last_us,
+        bf_cycle_max: passes.max_us,
+        bf_exit: BackfillExits {
+            end_job_queue: passes.count,
+            ..BackfillExits::default()
+        },
+        bf_last_depth: passes.last_depth,
+        bf_last_depth_try: passes.last_depth,
+        bf_depth_sum: passes.depth_sum,
+        bf_depth_try_sum: passes.depth_sum,
+        bf_queue_len: passes.last_queue,
+        bf_queue_len_sum: passes.queue_sum,
+        bf_when_last_cycle: Some(UnixSeconds(passes.last_time)),
+        rpcs_by_message_type: reply
+            .by_type
+            .iter()
+            .map(|call| CallCount {
+                id: call.type_id,
+                name: call.name.clone(),
+                count: call.count,
+                total_us: call.total_us,
+            })
+            .collect(),
+        rpcs_by_user: reply
+            .by_user
+            .iter()
+            .map(|user| CallCount {
+                id: user.uid,
+                name: user.user.clone(),
+                count: user.count,
+                total_us: user.total_us,
+            })
+            .collect(),
+        ..Statistics::default()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use jiff::tz::TimeZone;
-    use sluice_proto::v1::UserCallStatistics;
+    use sluice_proto::v1::{CallStatistics, UserCallStatistics};
 
     /// Figures of the sample cluster, as far as this scheduler has them.
     fn sample() -> GetStatisticsReply {
@@ -424,16 +353,13 @@ Main schedule statistics (microseconds):\n\tLast cycle:   186\n\tMax cycle:    4
         assert_eq!((reply.by_type[0].type_id, reply.by_user[0].uid), (2007, 0));
     }
 
-    /// Names, order and forms of the JSON are those of Slurm.
+    /// The figures are those of the text.
     #[test]
-    fn json_form() {
-        let text = json(&sample()).pretty();
-        assert!(text.starts_with(
-            "{\n  \"req_time\": {\n    \"set\": true,\n    \"infinite\": false,\n    \"number\": 1796013717\n  },\n"
-        ));
-        assert!(
-            text.contains("  \"schedule_cycle_mean\": 845,\n  \"schedule_cycle_mean_depth\": 2,\n")
-        );
-        assert!(text.contains("  \"pending_rpcs\": [\n  ],\n"));
+    fn the_document_has_the_same_figures() {
+        let found = statistics(&sample());
+        assert_eq!(found.req_time, UnixSeconds(1_796_013_717));
+        assert_eq!(found.schedule_cycle_sum / found.schedule_cycle_total, 845);
+        assert_eq!(found.schedule_cycle_depth / found.schedule_cycle_total, 2);
+        assert_eq!(found.rpcs_by_message_type.len(), sample().by_type.len());
     }
 }

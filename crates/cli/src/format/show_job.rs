@@ -8,6 +8,7 @@ use sluice_model::array::IndexSet;
 use sluice_model::job::{Exclusive, GresAllocation, JobInfo};
 use sluice_model::memory::format_memory;
 use sluice_model::reason::Reason;
+use sluice_model::sluid::Sluid;
 use sluice_model::state::JobState;
 use sluice_model::time::{TimeLimit, UnixSeconds, format_duration_full};
 use sluice_model::tres::Tres;
@@ -29,6 +30,8 @@ pub struct ShowOptions {
     pub index_text_max: usize,
     /// Leave `SubmitLine=` out: some programs split one-line records at blanks.
     pub without_submit_line: bool,
+    /// ClusterName, which is part of every SLUID.
+    pub cluster: String,
 }
 
 /// A record under construction: fields, and line ends that `-o` turns into blanks.
@@ -176,6 +179,9 @@ pub fn show_job(job: &JobInfo, task: Option<u32>, options: &ShowOptions) -> Stri
 
 fn head(record: &mut Record, job: &JobInfo, task: Option<u32>, options: &ShowOptions) {
     record.line(format_args!("JobId={} ", job.job_id));
+    if let (Some(leader), Some(offset)) = (job.het_job_id, job.het_job_offset) {
+        record.add(format_args!("HetJobId={leader} HetJobOffset={offset} "));
+    }
     if let Some(array) = job.array_job_id {
         record.add(format_args!("ArrayJobId={array} "));
         match task.or(job.array_task_id) {
@@ -200,6 +206,13 @@ fn head(record: &mut Record, job: &JobInfo, task: Option<u32>, options: &ShowOpt
         "JobName={}",
         or_null(job.description.name.as_deref())
     ));
+    if let Some(set) = &job.het_job_id_set {
+        record.line(format_args!("HetJobIdSet={set}"));
+    }
+    if options.details {
+        let sluid = Sluid::of(&options.cluster, job.submit_time, job.job_id);
+        record.line(format_args!("SLUID={sluid}"));
+    }
     record.line(format_args!(
         "UserId={}({}) GroupId={}({}) MCS_label={}",
         job.user_name,
@@ -364,9 +377,20 @@ fn tail(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
     let description = &job.description;
     let extra = |name: &str| description.extra.get(name).map(String::as_str);
     record.line(format_args!(
-        "Features={} DelayBoot=00:00:00",
-        or_null(description.constraint.as_deref())
+        "Features={} DelayBoot={}",
+        or_null(description.constraint.as_deref()),
+        extra("delay-boot")
+            .and_then(|text| text.parse::<TimeLimit>().ok())
+            .and_then(TimeLimit::seconds)
+            .map_or_else(|| "00:00:00".to_string(), format_duration_full)
     ));
+    if let Some(prefer) = description
+        .prefer
+        .as_deref()
+        .filter(|text| !text.is_empty())
+    {
+        record.line(format_args!("Prefer={prefer}"));
+    }
     if let Some(name) = description
         .reservation
         .as_deref()
@@ -410,6 +434,9 @@ fn tail(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
         record.line(format_args!("StdErr={}", job.std_err_path));
         record.line(format_args!("StdIn={}", job.std_in_path));
         record.line(format_args!("StdOut={}", job.std_out_path));
+    }
+    if let Some(spec) = &description.cron_spec {
+        record.line(format_args!("CronJob=Yes CrontabSpec=\"{spec}\""));
     }
     requests(record, job);
     if let Some(user) = description.mail_user.as_deref().or(description
@@ -474,6 +501,7 @@ mod tests {
             times: TimeStyle::standard(TimeZone::UTC, samples::SUBMIT + 37),
             index_text_max: 64,
             without_submit_line: false,
+            cluster: "oracle".to_string(),
         }
     }
 

@@ -74,6 +74,9 @@ pub fn show_node(node: &NodeInfo, options: &ShowOptions) -> String {
         node.tmp_disk_mib,
         node.weight
     ));
+    if let Some(next) = &node.next_state {
+        record.line(format_args!("NextState={next}"));
+    }
     if !node.partitions.is_empty() {
         record.line(format_args!("Partitions={} ", node.partitions.join(",")));
     }
@@ -84,8 +87,9 @@ pub fn show_node(node: &NodeInfo, options: &ShowOptions) -> String {
         times.optional(node.agent_start_time, "None")
     ));
     record.line(format_args!(
-        "LastBusyTime={} ResumeAfterTime=None SuspendTime=INFINITE",
-        times.optional(node.last_busy_time, "Unknown")
+        "LastBusyTime={} ResumeAfterTime={} SuspendTime=INFINITE",
+        times.optional(node.last_busy_time, "Unknown"),
+        times.optional(node.resume_after_time, "None")
     ));
     record.line(format_args!("CfgTRES={}", node.cfg_tres));
     record.line(format_args!("AllocTRES={}", node.alloc_tres));
@@ -102,6 +106,16 @@ pub fn show_node(node: &NodeInfo, options: &ShowOptions) -> String {
         .filter(|comment| !comment.is_empty())
     {
         record.line(format_args!("Comment={comment}"));
+    }
+    for (name, text) in [
+        ("Extra", &node.extra),
+        ("InstanceId", &node.instance_id),
+        ("InstanceType", &node.instance_type),
+        ("Topology", &node.topology),
+    ] {
+        if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
+            record.line(format_args!("{name}={text}"));
+        }
     }
     record.finish()
 }
@@ -120,6 +134,7 @@ mod tests {
             times: TimeStyle::standard(TimeZone::UTC, samples::SUBMIT + 36),
             index_text_max: 64,
             without_submit_line: false,
+            cluster: "oracle".to_string(),
         }
     }
 

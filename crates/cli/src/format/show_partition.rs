@@ -46,6 +46,17 @@ fn memory(kind: &str, per_cpu: Option<MemoryMib>, per_node: Option<MemoryMib>) -
     }
 }
 
+/// State=.
+#[must_use]
+pub fn state_word(state: PartitionState) -> &'static str {
+    match state {
+        PartitionState::Up => "UP",
+        PartitionState::Down => "DOWN",
+        PartitionState::Drain => "DRAIN",
+        PartitionState::Inactive => "INACTIVE",
+    }
+}
+
 /// The record of `partition`.
 #[must_use]
 pub fn show_partition(partition: &PartitionInfo, options: &ShowOptions) -> String {
@@ -116,12 +127,7 @@ pub fn show_partition(partition: &PartitionInfo, options: &ShowOptions) -> Strin
         "OverTimeLimit={over} PreemptMode={}",
         partition.preempt_mode
     ));
-    let state = match partition.state {
-        PartitionState::Up => "UP",
-        PartitionState::Down => "DOWN",
-        PartitionState::Drain => "DRAIN",
-        PartitionState::Inactive => "INACTIVE",
-    };
+    let state = state_word(partition.state);
     record.line(format_args!(
         "State={state} TotalCPUs={} TotalNodes={} SelectTypeParameters={}",
         partition.total_cpus, partition.total_nodes, partition.select_type_parameters
@@ -161,6 +167,7 @@ mod tests {
             times: TimeStyle::standard(TimeZone::UTC, samples::SUBMIT),
             index_text_max: 64,
             without_submit_line: false,
+            cluster: "oracle".to_string(),
         };
         let text: String = samples::partitions()
             .iter()

@@ -63,6 +63,7 @@ mod tests {
             times: TimeStyle::standard(TimeZone::UTC, samples::SUBMIT),
             index_text_max: 64,
             without_submit_line: false,
+            cluster: "oracle".to_string(),
         };
         let text: String = samples::steps()
             .iter()

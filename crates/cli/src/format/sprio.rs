@@ -4,8 +4,10 @@
 //! counts. Upper-case letters are weighted, lower-case ones between 0 and 1. Source: sprio(1) and its output.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use sluice_model::job::JobInfo;
+use sluice_model::sluid::Sluid;
 
 use super::column::{Field, Layout};
 
@@ -89,6 +91,8 @@ pub enum PriorityRow {
         weights: Weights,
         /// Name of the cluster, with `-M`.
         cluster: Option<String>,
+        /// ClusterName.
+        own_cluster: Arc<str>,
     },
 }
 
@@ -181,9 +185,11 @@ pub static FIELDS: &[Field<PriorityRow>] = &[
         PriorityRow::Weights(_) => String::new(),
         PriorityRow::Job { partition, .. } => partition.clone(),
     }),
-    // This scheduler has no SLUIDs.
-    field('s', "Sluid", "SLUID", |row| {
-        of_job(row, |_| super::NULL.to_string())
+    field('s', "Sluid", "SLUID", |row| match row {
+        PriorityRow::Weights(_) => String::new(),
+        PriorityRow::Job {
+            job, own_cluster, ..
+        } => Sluid::of(own_cluster, job.submit_time, job.job_id).to_string(),
     }),
     field('S', "Site", "SITE", |row| match row {
         PriorityRow::Weights(_) => "1".to_string(),
@@ -212,12 +218,12 @@ pub static FIELDS: &[Field<PriorityRow>] = &[
 
 /// The columns without `-o`: factors whose weight is 0 are left out of the short forms.
 #[must_use]
-pub fn default_format(weights: &Weights, long: bool, normal: bool) -> String {
+pub fn default_format(weights: &Weights, long: bool, normal: bool, users: bool) -> String {
     let used = |weight: u32, column: &'static str| (long || weight > 0).then_some(column);
     let columns: Vec<Option<&str>> = if normal {
         vec![
             Some("%.15i %9r"),
-            long.then_some("%.8u %.8o"),
+            (long || users).then_some(if long { "%.8u %.8o" } else { "%.8u" }),
             Some("%10y"),
             used(weights.age, "%10a"),
             used(weights.assoc, "%10b"),
@@ -231,7 +237,7 @@ pub fn default_format(weights: &Weights, long: bool, normal: bool) -> String {
     } else {
         vec![
             Some("%.15i %9r"),
-            long.then_some("%.8u %.8o"),
+            (long || users).then_some(if long { "%.8u %.8o" } else { "%.8u" }),
             Some("%.10Y %.10S"),
             used(weights.age, "%.10A"),
             used(weights.assoc, "%.10B"),
@@ -324,6 +330,7 @@ mod tests {
             partition: "main".to_string(),
             weights: weights.clone(),
             cluster: None,
+            own_cluster: "oracle".into(),
         }
     }
 
@@ -331,7 +338,7 @@ mod tests {
     #[test]
     fn headings_and_weights() {
         let weights = sample_weights();
-        let (short, _) = layout(&default_format(&weights, false, false));
+        let (short, _) = layout(&default_format(&weights, false, false, false));
         assert_eq!(
             short.header(),
             "          JOBID PARTITION   PRIORITY       SITE        AGE  FAIRSHARE    JOBSIZE  PARTITION        QOS                 TRES"
@@ -340,17 +347,17 @@ mod tests {
             short.row(&PriorityRow::Weights(weights.clone())),
             "        Weights                               1       1000      10000       1000       1000       2000      CPU=100,Mem=100"
         );
-        let (long, _) = layout(&default_format(&weights, true, false));
+        let (long, _) = layout(&default_format(&weights, true, false, false));
         assert_eq!(
             long.header(),
             "          JOBID PARTITION     USER  ACCOUNT   PRIORITY       SITE        AGE      ASSOC  FAIRSHARE    JOBSIZE  PARTITION    QOSNAME        QOS        NICE                 TRES"
         );
-        let (normal, _) = layout(&default_format(&weights, false, true));
+        let (normal, _) = layout(&default_format(&weights, false, true, false));
         assert_eq!(
             normal.header(),
             "          JOBID PARTITION PRIORITY   AGE        FAIRSHARE  JOBSIZE    PARTITION  QOS        TRES                "
         );
-        let (both, _) = layout(&default_format(&weights, true, true));
+        let (both, _) = layout(&default_format(&weights, true, true, false));
         assert_eq!(
             both.header(),
             "          JOBID PARTITION     USER  ACCOUNT PRIORITY   AGE        ASSOC      FAIRSHARE  JOBSIZE    PARTITION  QOSNAME    QOS        TRES                "
@@ -362,7 +369,7 @@ mod tests {
     fn lines() {
         let weights = sample_weights();
         let row = row(&weights);
-        let (long, _) = layout(&default_format(&weights, true, false));
+        let (long, _) = layout(&default_format(&weights, true, false, false));
         assert_eq!(
             long.row(&row),
             "             24 main         alice  physics      13332          0          0          0          0          0          0       high          0          50          cpu=0,mem=0"
@@ -374,7 +381,7 @@ mod tests {
             "24 alice 13332 0.00000310409814 0.0000000 50 cpu=0.00,mem=0.00 main (null) high physics"
         );
         // Without weights only what always counts is shown.
-        let (plain, _) = layout(&default_format(&Weights::default(), false, false));
+        let (plain, _) = layout(&default_format(&Weights::default(), false, false, false));
         assert_eq!(
             plain.header(),
             "          JOBID PARTITION   PRIORITY       SITE"

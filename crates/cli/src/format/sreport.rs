@@ -78,7 +78,11 @@ impl TimeForm {
             };
             format!("{part:.2}%")
         };
-        let plain = |divisor: f64| format!("{:.0}", value / divisor);
+        let plain = |divisor: f64| {
+            // A difference of sums that are equal may end a little below zero.
+            let text = format!("{:.0}", value / divisor);
+            if text == "-0" { "0".to_string() } else { text }
+        };
         match self {
             TimeForm::Seconds => plain(1.0),
             TimeForm::Minutes => plain(60.0),
@@ -347,6 +351,7 @@ mod tests {
             trailing: false,
         };
         assert_eq!(report.text(&period(), &times(), &bar, false), "5|c\n");
+        assert_eq!(TimeForm::default().show(-0.2, 28_800.0), "0");
         assert_eq!(report.choose("nosuch"), Err("nosuch".to_string()));
     }
 

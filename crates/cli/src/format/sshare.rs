@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 
+use sluice_dataparser::Payload;
+use sluice_dataparser::sink::Sink;
+use sluice_dataparser::values::{Optional, OptionalFloat};
 use sluice_model::accounting::AssociationRecord;
 use sluice_model::job::JobInfo;
 use sluice_model::time::UnixSeconds;
 use sluice_model::tres::Tres;
-
-use super::diagnostics_json::Json;
 
 /// Columns without options.
 pub const FORMAT_DEFAULT: &str =
@@ -297,104 +298,110 @@ pub fn columns(list: &str) -> Result<Vec<(&'static ShareField, i32)>, String> {
         .collect()
 }
 
-/// The object `shares` of `--json`.
-#[must_use]
-pub fn json(rows: &[ShareRow], view: &ShareView) -> Json {
-    let share = |row: &ShareRow| {
+/// The document of `--json` and `--yaml`.
+#[derive(Debug)]
+pub struct Shares<'a> {
+    /// Rows, in the order of the table.
+    pub rows: &'a [ShareRow],
+    /// Which TRES.
+    pub view: &'a ShareView,
+}
+
+impl Payload for Shares<'_> {
+    fn write<S: Sink>(&self, sink: &mut S) {
+        sink.map("shares", |sink| {
+            sink.list("shares", self.rows, |sink, row| self.write_row(sink, row));
+            sink.uint("total_shares", 0_u64);
+        });
+    }
+}
+
+impl Shares<'_> {
+    fn write_row<S: Sink>(&self, sink: &mut S, row: &ShareRow) {
         let association = &row.association;
-        let named = |value: &dyn Fn(&str) -> Json| {
-            let items = view
-                .tres
-                .iter()
-                .map(|name| Json::Object(vec![("name", Json::text(name)), ("value", value(name))]));
-            Json::List(items.collect())
-        };
-        let limits: Tres = association.limits.grp_tres_mins.parse().unwrap_or_default();
-        let limit = |name: &str| {
-            let found = limits.iter().find(|(kind, _)| kind.to_string() == name);
-            match found {
-                Some((_, minutes)) => Json::set(Json::count(minutes)),
-                None => Json::optional(None, true, Json::Int(0)),
-            }
-        };
-        let name = if row.is_user() {
-            &association.user
-        } else {
-            &association.account
-        };
-        let parent = parent_of(association);
-        let real = |value: f64| Json::set(Json::Real(value));
-        let none = |infinite| Json::optional(None, infinite, Json::Real(0.0));
-        let shares = association.shares.filter(|_| !row.is_root());
-        Json::Object(vec![
-            ("id", Json::Int(i64::from(association.id))),
-            ("cluster", Json::text(&association.cluster)),
-            ("name", Json::text(name)),
-            ("parent", Json::text(parent)),
-            ("partition", Json::text(&association.partition)),
-            ("shares_normalized", real(row.norm_shares)),
-            (
-                "shares",
-                Json::optional(
-                    shares.map(|shares| Json::Int(i64::from(shares))),
-                    false,
-                    Json::Int(0),
-                ),
-            ),
-            (
-                "tres",
-                Json::Object(vec![
-                    (
-                        "run_seconds",
-                        named(&|name| {
-                            Json::set(Json::count(row.run_secs.get(name).copied().unwrap_or(0)))
-                        }),
-                    ),
-                    ("group_minutes", named(&limit)),
-                    ("usage", named(&|_| Json::Real(0.0))),
-                ]),
-            ),
-            (
-                "effective_usage",
-                real(if row.is_root() { 1.0 } else { 0.0 }),
-            ),
-            (
-                "usage_normalized",
-                if row.is_root() {
-                    none(false)
-                } else {
-                    real(0.0)
+        sink.begin_map();
+        sink.uint("id", association.id);
+        sink.text("cluster", &association.cluster);
+        sink.text(
+            "name",
+            if row.is_user() {
+                &association.user
+            } else {
+                &association.account
+            },
+        );
+        sink.text("parent", &parent_of(association));
+        sink.text("partition", &association.partition);
+        sink.real("shares_normalized", OptionalFloat::Set(row.norm_shares));
+        sink.number(
+            "shares",
+            Optional::or_unset(association.shares.filter(|_| !row.is_root())),
+        );
+        self.write_tres(sink, row);
+        let root = row.is_root();
+        sink.real(
+            "effective_usage",
+            OptionalFloat::Set(if root { 1.0 } else { 0.0 }),
+        );
+        sink.real(
+            "usage_normalized",
+            if root {
+                OptionalFloat::Unset
+            } else {
+                OptionalFloat::Set(0.0)
+            },
+        );
+        sink.uint("usage", 0_u64);
+        sink.map("fairshare", |sink| {
+            sink.real("factor", OptionalFloat::Set(row.fair_share));
+            sink.real(
+                "level",
+                match (root, row.level_is_infinite()) {
+                    (true, _) => OptionalFloat::Unset,
+                    (false, true) => OptionalFloat::Infinite,
+                    (false, false) => OptionalFloat::Set(0.0),
                 },
-            ),
-            ("usage", Json::Int(0)),
-            (
-                "fairshare",
-                Json::Object(vec![
-                    ("factor", real(row.fair_share)),
-                    (
-                        "level",
-                        match (row.is_root(), row.level_is_infinite()) {
-                            (true, _) => none(false),
-                            (false, true) => none(true),
-                            (false, false) => real(0.0),
-                        },
-                    ),
-                ]),
-            ),
-            (
-                "type",
-                Json::List(vec![Json::text(if row.is_user() {
-                    "USER"
-                } else {
-                    "ASSOCIATION"
-                })]),
-            ),
-        ])
-    };
-    Json::Object(vec![
-        ("shares", Json::List(rows.iter().map(share).collect())),
-        ("total_shares", Json::Int(0)),
-    ])
+            );
+        });
+        sink.texts("type", [if row.is_user() { "USER" } else { "ASSOCIATION" }]);
+        sink.end_map();
+    }
+
+    fn write_tres<S: Sink>(&self, sink: &mut S, row: &ShareRow) {
+        let names = &self.view.tres;
+        let limits: Tres = row
+            .association
+            .limits
+            .grp_tres_mins
+            .parse()
+            .unwrap_or_default();
+        sink.map("tres", |sink| {
+            sink.list("run_seconds", names, |sink, name| {
+                sink.begin_map();
+                sink.text("name", name);
+                let seconds = row.run_secs.get(name.as_str()).copied().unwrap_or(0);
+                sink.number("value", Optional::Set(seconds));
+                sink.end_map();
+            });
+            sink.list("group_minutes", names, |sink, name| {
+                let limit = limits.iter().find(|(kind, _)| kind.to_string() == *name);
+                sink.begin_map();
+                sink.text("name", name);
+                sink.number(
+                    "value",
+                    Optional::or_infinite(limit.map(|(_, minutes)| minutes)),
+                );
+                sink.end_map();
+            });
+            sink.list("usage", names, |sink, name| {
+                sink.begin_map();
+                sink.text("name", name);
+                sink.key("value");
+                sink.float(0.0);
+                sink.end_map();
+            });
+        });
+    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,19 @@
 //! The port at which the nodes of a step report.
 //!
-//! A connection that does not show the step's secret in its first frame is dropped. Frames become events in their order.
+//! Both sides show each other that they know the step's secret, which is never sent ([`sluice_frames::handshake`]); a connection that
+//! cannot is dropped. Frames become events in their order.
 
 use std::net::{IpAddr, SocketAddr};
 
+use sluice_frames::handshake::{Side, proof, same};
 use sluice_frames::{Decoder, encode};
 use sluice_model::launch::{SrunFrame, StepFrame};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+
+use crate::client::address::random_text;
 
 /// Frames that may wait for a slow node.
 const FRAMES_PER_NODE_MAX: usize = 64;
@@ -86,18 +90,29 @@ impl Listener {
 
 async fn serve(stream: TcpStream, secret: &str, events: mpsc::Sender<NodeEvent>) {
     let _ = stream.set_nodelay(true);
-    let (mut reader, writer) = stream.into_split();
+    let (mut reader, mut writer) = stream.into_split();
     let mut decoder = Decoder::default();
     let Some(StepFrame::Hello {
-        secret: shown,
-        node_index,
-        ..
+        nonce, node_index, ..
     }) = next_frame(&mut reader, &mut decoder).await
     else {
         return;
     };
-    if shown != secret {
+    let own = random_text();
+    let challenge = SrunFrame::Challenge {
+        proof: proof(secret, Side::Srun, &nonce, &own),
+        nonce: own.clone(),
+    };
+    let Ok(bytes) = encode(&challenge) else {
         return;
+    };
+    if writer.write_all(&bytes).await.is_err() {
+        return;
+    }
+    match next_frame(&mut reader, &mut decoder).await {
+        Some(StepFrame::Proof { proof: shown })
+            if same(&shown, &proof(secret, Side::Step, &nonce, &own)) => {}
+        _ => return,
     }
     let node = node_index as usize;
     let (sender, frames) = mpsc::channel(FRAMES_PER_NODE_MAX);
@@ -149,13 +164,35 @@ mod tests {
     use sluice_frames::{read_frame, write_frame};
     use std::net::{Ipv4Addr, TcpStream as StdStream};
 
-    fn hello(secret: &str) -> StepFrame {
+    fn hello(nonce: &str) -> StepFrame {
         StepFrame::Hello {
-            secret: secret.to_string(),
+            secret: String::new(),
             node: "n1".to_string(),
             node_index: 0,
             task_ids: vec![0],
+            nonce: nonce.to_string(),
         }
+    }
+
+    /// A step daemon that believes in `secret`; gives the answer to its proof.
+    fn call(address: SocketAddr, secret: &str) -> (StdStream, Option<SrunFrame>) {
+        let mut stream = StdStream::connect(address).expect("connects");
+        write_frame(&mut stream, &hello("step")).expect("writes");
+        let Ok(Some(SrunFrame::Challenge {
+            nonce,
+            proof: shown,
+        })) = read_frame::<_, SrunFrame>(&mut stream)
+        else {
+            panic!("no challenge")
+        };
+        let known = shown == proof(secret, Side::Srun, "step", &nonce);
+        assert_eq!(known, secret == "right");
+        let answer = StepFrame::Proof {
+            proof: proof(secret, Side::Step, "step", &nonce),
+        };
+        write_frame(&mut stream, &answer).expect("writes");
+        let reply = read_frame::<_, SrunFrame>(&mut stream).ok().flatten();
+        (stream, reply)
     }
 
     /// A node with the secret is welcomed and heard; one without is not.
@@ -166,16 +203,10 @@ mod tests {
             .expect("binds");
         let address = listener.address;
         let mut events = listener.start();
-        let stranger = tokio::task::spawn_blocking(move || {
-            let mut stream = StdStream::connect(address).expect("connects");
-            write_frame(&mut stream, &hello("wrong")).expect("writes");
-            read_frame::<_, SrunFrame>(&mut stream).ok().flatten()
-        });
+        let stranger = tokio::task::spawn_blocking(move || call(address, "wrong").1);
         assert_eq!(stranger.await.expect("joins"), None);
         let node = tokio::task::spawn_blocking(move || {
-            let mut stream = StdStream::connect(address).expect("connects");
-            write_frame(&mut stream, &hello("right")).expect("writes");
-            let welcome = read_frame::<_, SrunFrame>(&mut stream).expect("reads");
+            let (mut stream, welcome) = call(address, "right");
             write_frame(&mut stream, &StepFrame::Done).expect("writes");
             welcome
         });

@@ -64,6 +64,25 @@ pub fn allocation_environment(job: &JobInfo, cluster: &str) -> BTreeMap<String, 
     variables
 }
 
+/// As [`allocation_environment`], of all components of a heterogeneous job: the leader's names, and `…_HET_GROUP_<offset>` of each.
+#[must_use]
+pub fn components_environment(components: &[JobInfo], cluster: &str) -> BTreeMap<String, String> {
+    let mut variables = components
+        .first()
+        .map(|leader| allocation_environment(leader, cluster))
+        .unwrap_or_default();
+    variables.insert("SLURM_HET_SIZE".to_string(), components.len().to_string());
+    for (offset, component) in components.iter().enumerate() {
+        variables.extend(
+            allocation_environment(component, cluster)
+                .into_iter()
+                .filter(|(name, _)| name != "SLURM_JOBID" && name != "SLURM_CLUSTER_NAME")
+                .map(|(name, value)| (format!("{name}_HET_GROUP_{offset}"), value)),
+        );
+    }
+    variables
+}
+
 /// `72(x2),36`.
 #[must_use]
 pub fn repeated(counts: &[u32]) -> String {

@@ -6,6 +6,7 @@
 use std::io::Read as _;
 use std::time::Duration;
 
+use sluice_model::exit_status::WaitStatus;
 use sluice_model::launch::{SrunFrame, StepFrame};
 use sluice_model::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
@@ -34,6 +35,10 @@ const KILL_PATIENCE: Duration = Duration::from_secs(32);
 /// What rules the loop.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
+    /// Name of the command, before its messages.
+    pub command: &'static str,
+    /// The step is somebody else's: an interrupt only ends the command, and nothing is passed on.
+    pub attached: bool,
     /// Job.
     pub job_id: u32,
     /// Step.
@@ -84,6 +89,10 @@ pub struct Session {
     killing: bool,
     lost: bool,
     absent_once: bool,
+    /// Ends of tasks that -v has not told yet.
+    ended: Vec<(usize, u32, WaitStatus)>,
+    /// The command leaves the step alone.
+    detached: bool,
 }
 
 impl Session {
@@ -107,6 +116,8 @@ impl Session {
             killing: false,
             lost: false,
             absent_once: false,
+            ended: Vec::new(),
+            detached: false,
         }
     }
 
@@ -114,11 +125,19 @@ impl Session {
         format!("StepId={}.{}", self.options.job_id, self.options.step_id)
     }
 
+    fn complain(&self, text: impl AsRef<str>) {
+        output::error_line(format!(
+            "{}: error: {}",
+            self.options.command,
+            text.as_ref()
+        ));
+    }
+
     fn say(&self, text: impl AsRef<str>) {
         if !self.options.quiet {
             // A raw terminal needs its own line begin.
             let end = if self.options.pty { "\r" } else { "" };
-            output::error_line(format!("srun: {}{end}", text.as_ref()));
+            output::error_line(format!("{}: {}{end}", self.options.command, text.as_ref()));
         }
     }
 
@@ -148,16 +167,18 @@ impl Session {
         }
         self.sink.flush();
         self.report();
-        if self.tasks.any_killed() {
+        if self.tasks.any_killed() && !self.options.attached {
             self.say(format!("Force Terminated {}", self.name()));
         }
         (self.tasks, self.lost)
     }
 
     fn finished(&self) -> bool {
-        self.progress
-            .iter()
-            .all(|progress| matches!(progress, NodeProgress::Done | NodeProgress::Lost))
+        self.detached
+            || self
+                .progress
+                .iter()
+                .all(|progress| matches!(progress, NodeProgress::Done | NodeProgress::Lost))
             || self.give_up_at.is_some_and(|at| Instant::now() >= at)
     }
 
@@ -191,8 +212,8 @@ impl Session {
             StepFrame::Started {
                 error: Some(text), ..
             } => {
-                output::error_line(format!(
-                    "srun: error: task launch for {} failed on node {}: {text}",
+                self.complain(format!(
+                    "task launch for {} failed on node {}: {text}",
                     self.name(),
                     self.tasks.nodes()[node]
                 ));
@@ -210,8 +231,14 @@ impl Session {
                     self.report_at
                         .unwrap_or_else(|| Instant::now() + REPORT_DELAY),
                 );
-                if !status.is_success() && self.options.kill_on_bad_exit {
+                if self.options.verbose > 0 {
+                    self.ended.push((node, task, status));
+                }
+                if !status.is_success() && self.options.kill_on_bad_exit && !self.killing {
                     self.report();
+                    if !self.tasks.all_ended() {
+                        self.say(format!("Terminating {}", self.name()));
+                    }
                     self.kill().await;
                 }
                 if self.wait_until.is_none() && !self.tasks.all_ended() {
@@ -223,7 +250,7 @@ impl Session {
                 self.progress[node] = NodeProgress::Done;
                 self.report();
             }
-            StepFrame::Hello { .. } => {}
+            StepFrame::Hello { .. } | StepFrame::Proof { .. } => {}
         }
     }
 
@@ -239,22 +266,42 @@ impl Session {
         self.progress[node] = NodeProgress::Lost;
         self.lost = true;
         if !self.killing {
-            output::error_line(format!(
-                "srun: error: Node failure on {}",
-                self.tasks.nodes()[node]
-            ));
+            self.complain(format!("Node failure on {}", self.tasks.nodes()[node]));
         }
     }
 
     /// Prints what is to be said about ended tasks.
     fn report(&mut self) {
         self.report_at = None;
+        self.tell_notifications();
         for (failed, line) in self.tasks.report(self.options.verbose > 0) {
             if failed {
-                output::error_line(format!("srun: error: {line}"));
+                self.complain(line);
             } else {
                 self.say(line);
             }
+        }
+    }
+
+    /// What -v tells about the messages of the nodes: one line for the tasks of a node that ended alike.
+    fn tell_notifications(&mut self) {
+        let ended = std::mem::take(&mut self.ended);
+        let mut groups: Vec<(usize, i32, usize)> = Vec::new();
+        for (node, _, status) in ended {
+            match groups
+                .iter_mut()
+                .find(|(known, code, _)| *known == node && *code == status.0)
+            {
+                Some((_, _, count)) => *count += 1,
+                None => groups.push((node, status.0, 1)),
+            }
+        }
+        for (_, status, count) in groups {
+            self.say(format!(
+                "Received task exit notification for {count} task{} of {} (status=0x{status:04x}).",
+                if count == 1 { "" } else { "s" },
+                self.name()
+            ));
         }
     }
 
@@ -313,6 +360,9 @@ impl Session {
         if number == nix::libc::SIGWINCH {
             let (rows, columns) = terminal::size();
             self.send_all(SrunFrame::WindowSize { rows, columns }).await;
+        } else if self.options.attached {
+            self.detached = true;
+            self.lost = true;
         } else if number == Signal::INT.number() {
             self.on_interrupt().await;
         } else if number == nix::libc::SIGQUIT {
@@ -452,7 +502,8 @@ impl Session {
             {
                 *progress = NodeProgress::Lost;
                 output::error_line(format!(
-                    "srun: error: task launch failed on node {}",
+                    "{}: error: task launch failed on node {}",
+                    self.options.command,
                     self.tasks.nodes()[node]
                 ));
             }

@@ -11,6 +11,7 @@ use sluice_model::job::JobDescription;
 use sluice_model::time::{UnixSeconds, parse_point_in_time};
 
 use super::Refusal;
+use super::checks;
 use super::environment::{Export, belongs_to_allocation, to_strings};
 use super::nodes::{node_file, node_list};
 use super::options::Options;
@@ -51,7 +52,30 @@ pub struct Request {
     pub job: JobDescription,
     /// Warnings.
     pub warnings: Vec<String>,
+    /// Lines for who wants to know more.
+    pub notices: Vec<String>,
 }
+
+/// Entries of `extra` that something reads: no word that they have no effect.
+const EFFECTIVE_EXTRAS: &[&str] = &[
+    // Variables of the job's environment.
+    "get-user-env",
+    "hint",
+    // Compared with the own cluster before anything is sent.
+    "clusters",
+    // Read by srun and the step.
+    "bcast",
+    "bcast-exclude",
+    "external-launcher",
+    "multi-prog",
+    "oom-kill-step",
+    "mpi",
+    "send-libs",
+    "het-group",
+    // Texts and places that are only kept, by their nature.
+    "extra",
+    "mcs-label",
+];
 
 /// Options that have a field, or that only this process needs.
 const HANDLED: &[&str] = &[
@@ -160,6 +184,7 @@ const HANDLED: &[&str] = &[
 
 /// Makes the request of `options`. Script, arguments and environment of the task are the caller's to add.
 pub fn describe(options: &Options, caller: &Caller<'_>) -> Result<Request, Refusal> {
+    checks::values(options)?;
     let text = |name: &str| options.get(name).map(String::from);
     let mut job = JobDescription {
         name: text("job-name"),
@@ -210,7 +235,8 @@ pub fn describe(options: &Options, caller: &Caller<'_>) -> Result<Request, Refus
         rlimits: propagated_limits(options, caller)?,
         ..JobDescription::default()
     };
-    let warnings = value::set_counts(options, &mut job)?.into_iter().collect();
+    let mut warnings: Vec<String> = value::set_counts(options, &mut job)?.into_iter().collect();
+    checks::exclusions(options)?;
     value::set_memory(options, &mut job)?;
     value::set_gres(options, &mut job)?;
     job.tmp_disk_mib = value::memory(options, "tmp")?.map(|size| size.0);
@@ -218,13 +244,50 @@ pub fn describe(options: &Options, caller: &Caller<'_>) -> Result<Request, Refus
     set_flags(options, &mut job)?;
     set_identity(options, caller, &mut job)?;
     job.work_dir = work_dir(options, caller);
-    job.extra = extra(options);
-    if job.oversubscribe && job.exclusive.is_some() {
+    if options
+        .get("exclusive")
+        .is_some_and(|word| word.eq_ignore_ascii_case("oversubscribe"))
+    {
+        job.oversubscribe = true;
+    }
+    let notices = value::tasks_of_layout(options, &mut job)
+        .filter(|_| options.has("verbose"))
+        .into_iter()
+        .collect();
+    if let (Some(begin), Some(deadline)) = (job.begin_time, job.deadline)
+        && deadline < begin
+    {
         return Err(Refusal::error(
-            "--exclusive and --oversubscribe options are mutually exclusive",
+            "Incompatible begin and deadline time specification",
         ));
     }
-    Ok(Request { job, warnings })
+    job.extra = extra(options);
+    if options
+        .get("nodes")
+        .is_some_and(|sizes| sizes.contains([',', ':']))
+    {
+        job.extra.insert(
+            "nodes".to_string(),
+            options.get("nodes").unwrap_or_default().to_string(),
+        );
+    }
+    let without_effect: Vec<String> = job
+        .extra
+        .keys()
+        .filter(|name| !EFFECTIVE_EXTRAS.contains(&name.as_str()))
+        .map(|name| format!("--{name}"))
+        .collect();
+    if !without_effect.is_empty() {
+        warnings.push(format!(
+            "kept on the job's record, without effect yet: {}",
+            without_effect.join(", ")
+        ));
+    }
+    Ok(Request {
+        job,
+        warnings,
+        notices,
+    })
 }
 
 /// `--chdir`, made absolute.
@@ -270,20 +333,22 @@ fn set_nodes(
     job: &mut JobDescription,
 ) -> Result<(), Refusal> {
     if let Some(list) = options.get("nodelist") {
-        job.required_nodes = Some(node_list("nodelist", list, caller.directory)?);
+        job.required_nodes = Some(node_list(list, caller.directory)?);
     } else if let Some(file) = options.get("nodefile") {
         job.required_nodes = Some(node_file(file, caller.directory)?);
     }
     if let Some(list) = options.get("exclude") {
-        job.excluded_nodes = Some(node_list("exclude", list, caller.directory)?);
+        job.excluded_nodes = Some(node_list(list, caller.directory)?);
     }
     Ok(())
 }
 
 fn set_flags(options: &Options, job: &mut JobDescription) -> Result<(), Refusal> {
-    job.no_kill = options
-        .get("no-kill")
-        .is_some_and(|word| !matches!(word, "off" | "no"));
+    job.no_kill = options.get("no-kill").is_some_and(|word| {
+        !["off", "no"]
+            .iter()
+            .any(|off| word.eq_ignore_ascii_case(off))
+    });
     job.requeue = match (options.has("requeue"), options.has("no-requeue")) {
         (false, false) => None,
         (true, true) => Some(!options.beats("no-requeue", "requeue")),
@@ -347,10 +412,18 @@ fn propagated_limits(
 ) -> Result<BTreeMap<String, u64>, Refusal> {
     let names =
         super::rlimits::selected(options.get("propagate").unwrap_or("")).ok_or_else(|| {
-            Refusal::option(format!(
-                "Invalid --propagate specification {:?}",
-                options.get("propagate")
-            ))
+            let list = options.get("propagate").unwrap_or_default();
+            let bad = list
+                .split(',')
+                .find(|name| super::rlimits::selected(name).is_none())
+                .unwrap_or(list);
+            Refusal {
+                errors: vec![
+                    format!("Bad rlimit name: {bad}"),
+                    format!("--propagate={list} is not valid."),
+                ],
+                ..Refusal::error("")
+            }
         })?;
     Ok(caller
         .rlimits
@@ -362,15 +435,22 @@ fn propagated_limits(
 
 /// Options without a field, by name.
 pub fn extra(options: &Options) -> BTreeMap<String, String> {
-    options
-        .listing()
+    let mut kept: BTreeMap<String, String> = options
+        .names()
         .into_iter()
-        .filter(|(name, _)| !HANDLED.contains(&name.as_str()))
-        .map(|(name, _)| {
-            let value = options.get(&name).unwrap_or_default().to_string();
-            (name, value)
+        .filter(|name| !HANDLED.contains(name))
+        .map(|name| {
+            let value = options.get(name).unwrap_or_default().to_string();
+            (name.to_string(), value)
         })
-        .collect()
+        .collect();
+    if options
+        .get("requeue")
+        .is_some_and(|word| word.eq_ignore_ascii_case("expedite"))
+    {
+        kept.insert("requeue".to_string(), "expedite".to_string());
+    }
+    kept
 }
 
 /// The environment of a batch script: what `--export` lets pass and what sbatch adds.
@@ -379,6 +459,7 @@ pub fn batch_environment(
     caller: &Caller<'_>,
     job: &JobDescription,
     export_file: Option<BTreeMap<String, String>>,
+    in_components: bool,
 ) -> Vec<String> {
     let inside_job = caller.environment.contains_key("SLURM_JOB_ID");
     let own: BTreeMap<String, String> = caller
@@ -402,7 +483,12 @@ pub fn batch_environment(
         environment.insert(format!("SLURM_RLIMIT_{name}"), limit.to_string());
     }
     environment.insert("SLURM_PRIO_PROCESS".to_string(), "0".to_string());
-    environment.extend(request_variables(options, caller, job));
+    // Of a heterogeneous job every component's are added under names of their own.
+    environment.extend(
+        request_variables(options, caller, job)
+            .into_iter()
+            .filter(|(name, _)| !in_components || super::components::ONCE.contains(&name.as_str())),
+    );
     to_strings(&environment)
 }
 

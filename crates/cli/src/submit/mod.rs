@@ -1,10 +1,14 @@
 //! From flags, `#SBATCH` lines and environment variables to a job request.
 //!
-//! Pure except for [`script`] (reads the script) and [`rlimits`] (reads this process's limits). Nothing here talks to the
+//! Pure except for [`script`] (reads the script), [`nodes`] (reads files of names) and [`rlimits`] (reads this process's limits). Nothing here talks to the
 //! controller. Precedence: command line, then environment variable, then `#SBATCH` line. Source: sbatch(1), srun(1).
 
+mod checks;
+pub mod components;
 pub mod description;
 pub mod environment;
+mod foreign;
+pub mod listing;
 pub mod nodes;
 pub mod options;
 pub mod resources;

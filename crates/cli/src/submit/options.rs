@@ -44,7 +44,14 @@ impl Options {
                     continue;
                 };
                 let value = match flag.argument {
-                    Argument::No => None,
+                    // The only one that counts.
+                    Argument::No if flag.name == "verbose" => Some(value),
+                    Argument::No if switches_on(&value) => None,
+                    // Another value takes the option back, also from the script.
+                    Argument::No => {
+                        entries.retain(|(_, given)| given.name != flag.name);
+                        continue;
+                    }
                     Argument::Required(_) if value.is_empty() => continue,
                     Argument::Optional(_) if value.is_empty() => None,
                     _ => Some(value),
@@ -58,13 +65,57 @@ impl Options {
                 ));
             }
         }
-        entries.extend(
+        let mut options = Self { command, entries };
+        options.add_switch_wait(&variable);
+        options.entries.extend(
             command_line
                 .given
                 .iter()
                 .map(|given| (Layer::CommandLine, given.clone())),
         );
-        Self { command, entries }
+        for (_, given) in &mut options.entries {
+            given.name = main_name(given.name);
+        }
+        options
+    }
+
+    /// The options of the next component of a heterogeneous job: `self` are its own; of the earlier component's those stay
+    /// that are not about resources.
+    #[must_use]
+    pub fn after(mut self, earlier: &Options) -> Self {
+        let mut entries: Vec<(Layer, Given)> = earlier
+            .entries
+            .iter()
+            .filter(|(_, given)| {
+                !PER_COMPONENT.contains(&given.name)
+                    && !matches!(given.name, "verbose" | "quiet" | "wrap")
+            })
+            .cloned()
+            .collect();
+        entries.append(&mut self.entries);
+        Self { entries, ..self }
+    }
+
+    /// `…_WAIT4SWITCH` completes `…_REQ_SWITCH`.
+    fn add_switch_wait(&mut self, variable: &impl Fn(&str) -> Option<String>) {
+        let name = match self.command {
+            Command::Sbatch => "SBATCH_WAIT4SWITCH",
+            Command::Salloc => "SALLOC_WAIT4SWITCH",
+            _ => "SLURM_WAIT4SWITCH",
+        };
+        let Some(wait) = variable(name).filter(|wait| !wait.is_empty()) else {
+            return;
+        };
+        for (layer, given) in &mut self.entries {
+            if *layer == Layer::Environment
+                && given.name == "switches"
+                && let Some(value) = &mut given.value
+                && !value.contains('@')
+            {
+                value.push('@');
+                value.push_str(&wait);
+            }
+        }
     }
 
     fn entry(&self, name: &str) -> Option<&(Layer, Given)> {
@@ -81,6 +132,13 @@ impl Options {
             .map(|(_, given)| given.value.as_deref().unwrap_or(""))
     }
 
+    /// True when it was given with a value, be it an empty one.
+    #[must_use]
+    pub fn has_value(&self, name: &str) -> bool {
+        self.entry(name)
+            .is_some_and(|(_, given)| given.value.is_some())
+    }
+
     /// True when the option was given anywhere.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
@@ -93,13 +151,42 @@ impl Options {
         self.entry(name).map(|(layer, _)| *layer)
     }
 
-    /// How often the option was given.
+    /// How often the option was given. A number from the environment counts when the command line says nothing.
     #[must_use]
     pub fn count(&self, name: &str) -> usize {
-        self.entries
-            .iter()
-            .filter(|(_, given)| given.name == name)
-            .count()
+        let given = |layer: Layer| {
+            self.entries
+                .iter()
+                .filter(move |(from, given)| *from == layer && given.name == name)
+        };
+        let typed = given(Layer::CommandLine).count() + given(Layer::Script).count();
+        if typed > 0 {
+            return typed;
+        }
+        given(Layer::Environment)
+            .map(|(_, given)| match &given.value {
+                Some(value) => value.trim().parse().unwrap_or(0),
+                None => 1,
+            })
+            .sum()
+    }
+
+    /// Every option by itself, in the order in which Slurm reads them: the first bad value is the one that is told.
+    pub fn one_by_one(&self) -> impl Iterator<Item = Options> + '_ {
+        self.entries.iter().map(|entry| Options {
+            command: self.command,
+            entries: vec![entry.clone()],
+        })
+    }
+
+    /// Names of the options in force.
+    #[must_use]
+    pub fn names(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> =
+            self.entries.iter().map(|(_, given)| given.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// True when `first` is given in the same layer as `second`, or a stronger one.
@@ -110,30 +197,87 @@ impl Options {
             (first, _) => first.is_some(),
         }
     }
+}
 
-    /// Names and values in force, by name, as `-v` lists them; `set` for options without a value.
-    #[must_use]
-    pub fn listing(&self) -> Vec<(String, String)> {
-        let mut names: Vec<&'static str> =
-            self.entries.iter().map(|(_, given)| given.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
-            .into_iter()
-            .map(|name| {
-                let value = match name {
-                    "verbose" => self.count("verbose").to_string(),
-                    _ => self
-                        .get(name)
-                        .filter(|value| !value.is_empty())
-                        .unwrap_or("set")
-                        .to_string(),
-                };
-                (name.to_string(), value)
-            })
-            .collect()
+/// What a variable of an option without value must hold to set it.
+fn switches_on(value: &str) -> bool {
+    value.is_empty()
+        || value.eq_ignore_ascii_case("yes")
+        || value.trim().parse::<i64>().is_ok_and(|number| number != 0)
+}
+
+/// Old names of options.
+fn main_name(name: &'static str) -> &'static str {
+    match name {
+        "tasks-per-node" => "ntasks-per-node",
+        "cluster" => "clusters",
+        name => name,
     }
 }
+
+/// Options that each component of a heterogeneous job has for itself. Source: heterogeneous_jobs, and what sbatch -v lists.
+const PER_COMPONENT: &[&str] = &[
+    "bb",
+    "bcast",
+    "bcast-exclude",
+    "compress",
+    "consolidate-segments",
+    "constraint",
+    "contiguous",
+    "core-spec",
+    "cores-per-socket",
+    "cpu-bind",
+    "cpu-freq",
+    "cpus-per-gpu",
+    "cpus-per-task",
+    "distribution",
+    "exclusive",
+    "extra-node-info",
+    "gpu-bind",
+    "gpu-freq",
+    "gpus",
+    "gpus-per-node",
+    "gpus-per-socket",
+    "gpus-per-task",
+    "gres",
+    "gres-flags",
+    "hint",
+    "ignore-signals",
+    "licenses",
+    "mail-type",
+    "mail-user",
+    "mem-bind",
+    "mem-per-cpu",
+    "mem-per-gpu",
+    "mincpus",
+    "network",
+    "nodefile",
+    "nodelist",
+    "nodes",
+    "ntasks",
+    "ntasks-per-core",
+    "ntasks-per-gpu",
+    "ntasks-per-node",
+    "ntasks-per-socket",
+    "overcommit",
+    "oversubscribe",
+    "partition",
+    "relative",
+    "resources",
+    "resv-ports",
+    "segment",
+    "send-libs",
+    "sockets-per-node",
+    "spread-job",
+    "spread-segments",
+    "switches",
+    "thread-spec",
+    "threads-per-core",
+    "tmp",
+    "tres-bind",
+    "tres-per-task",
+    "use-min-nodes",
+];
 
 #[cfg(test)]
 mod tests {
@@ -171,28 +315,41 @@ mod tests {
         assert!(options.beats("partition", "account") && !options.beats("qos", "account"));
     }
 
-    /// As `sbatch -v -H --mem=10 -o /dev/null --wrap true` lists them.
+    /// Variables of options without value, and the verbosity, which counts.
     #[test]
-    fn listing() {
-        let options = Options::new(
-            Command::Sbatch,
-            &Parsed::default(),
-            |_| None,
-            &parsed("-v -H --mem=10 -o /dev/null"),
-        );
-        let shown: Vec<String> = options
-            .listing()
-            .iter()
-            .map(|(name, value)| format!("{name:<20}: {value}"))
-            .collect();
-        assert_eq!(
-            shown,
-            [
-                "hold                : set",
-                "mem                 : 10",
-                "output              : /dev/null",
-                "verbose             : 1"
-            ]
-        );
+    fn variables_that_switch() {
+        let with = |value: &'static str| {
+            Options::new(
+                Command::Sbatch,
+                &parsed("--overcommit"),
+                move |name| {
+                    (name == "SBATCH_OVERCOMMIT" || name == "SBATCH_DEBUG")
+                        .then(|| value.to_string())
+                },
+                &Parsed::default(),
+            )
+        };
+        for (value, set) in [
+            ("", true),
+            ("yes", true),
+            ("1", true),
+            ("0", false),
+            ("no", false),
+        ] {
+            assert_eq!(with(value).has("overcommit"), set, "{value}");
+        }
+        assert_eq!(with("2").count("verbose"), 2);
+    }
+
+    /// What the second component keeps of the first.
+    #[test]
+    fn components() {
+        let of =
+            |line: &str| Options::new(Command::Sbatch, &Parsed::default(), |_| None, &parsed(line));
+        let second = of("-c2 -A b").after(&of("-N2 -A a -t 5 -p x --mem=3 --mem-per-cpu=4 -v"));
+        assert_eq!(second.get("account"), Some("b"));
+        assert_eq!(second.get("time"), Some("5"));
+        assert_eq!(second.get("mem"), Some("3"));
+        assert_eq!(second.names(), ["account", "cpus-per-task", "mem", "time"]);
     }
 }

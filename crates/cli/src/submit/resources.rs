@@ -10,7 +10,7 @@ use sluice_model::time::TimeLimit;
 
 use super::Refusal;
 use super::nodes::parse_node_count;
-use super::options::Options;
+use super::options::{Layer, Options};
 
 /// Nice value of `--nice` without a number.
 pub const NICE_DEFAULT: i32 = 100;
@@ -20,6 +20,9 @@ pub const NICE_MAX: i64 = 2_147_483_645;
 
 /// `--priority=TOP`.
 const PRIORITY_TOP: u32 = u32::MAX - 1;
+
+/// First number that is no priority.
+const PRIORITY_NONE: u32 = u32::MAX - 1;
 
 /// A count of 1 or more.
 pub fn positive(options: &Options, name: &str) -> Result<Option<u32>, Refusal> {
@@ -34,10 +37,7 @@ pub fn number(options: &Options, name: &str) -> Result<Option<u32>, Refusal> {
     let Some(text) = options.get(name) else {
         return Ok(None);
     };
-    text.trim()
-        .parse()
-        .map(Some)
-        .map_err(|_| bad_number(name, text))
+    text.parse().map(Some).map_err(|_| bad_number(name, text))
 }
 
 fn bad_number(name: &str, text: &str) -> Refusal {
@@ -49,6 +49,10 @@ pub fn memory(options: &Options, name: &str) -> Result<Option<MemoryMib>, Refusa
     let Some(text) = options.get(name) else {
         return Ok(None);
     };
+    // Nodes may be configured with GiB; sbatch knows G and GB only.
+    if text.to_ascii_lowercase().ends_with("ib") {
+        return Err(Refusal::invalid(name));
+    }
     parse_memory(text)
         .map(Some)
         .map_err(|_| Refusal::invalid(name))
@@ -102,7 +106,8 @@ pub fn exclusive(options: &Options) -> Result<Option<Exclusive>, Refusal> {
         return Ok(None);
     };
     Ok(Some(match text.to_ascii_lowercase().as_str() {
-        "" | "node" | "exclusive" | "allocation" | "yes" | "1" => Exclusive::Node,
+        "" | "exclusive" | "allocation" => Exclusive::Node,
+        "oversubscribe" => return Ok(None),
         "user" => Exclusive::User,
         "mcs" => Exclusive::Mcs,
         "topo" => Exclusive::Topo,
@@ -145,13 +150,33 @@ pub fn nice(options: &Options) -> Result<i32, Refusal> {
     match options.get("nice") {
         None => Ok(0),
         Some("") => Ok(NICE_DEFAULT),
-        Some(text) => text
-            .parse::<i64>()
-            .ok()
-            .filter(|value| value.abs() <= NICE_MAX)
-            .and_then(|value| i32::try_from(value).ok())
-            .ok_or_else(|| Refusal::invalid("nice")),
+        Some(text) => {
+            let value = leading_number(text);
+            match i32::try_from(value) {
+                Ok(value) if i64::from(value).abs() <= NICE_MAX => Ok(value),
+                _ => Err(Refusal::option(format!(
+                    "Invalid --nice value, out of range (+/- {NICE_MAX})"
+                ))),
+            }
+        }
     }
+}
+
+/// The number at the start of a text as strtoll(3) reads it: 0 when there is none.
+fn leading_number(text: &str) -> i64 {
+    let text = text.trim_start();
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let end = digits
+        .find(|letter: char| !letter.is_ascii_digit())
+        .unwrap_or(digits.len());
+    if end == 0 {
+        return 0;
+    }
+    let size = digits[..end].parse::<i64>().unwrap_or(i64::MAX);
+    if negative { -size } else { size }
 }
 
 /// `--priority`.
@@ -159,42 +184,62 @@ pub fn priority(options: &Options) -> Result<Option<u32>, Refusal> {
     match options.get("priority") {
         None => Ok(None),
         Some(text) if text.eq_ignore_ascii_case("TOP") => Ok(Some(PRIORITY_TOP)),
-        Some(text) => text
-            .parse()
-            .map(Some)
-            .map_err(|_| Refusal::invalid("priority")),
+        Some(text) => match leading_number(text) {
+            value if value < 0 => Err(Refusal::option("Priority must be >= 0")),
+            value if value >= i64::from(PRIORITY_NONE) => Err(Refusal::option(format!(
+                "Priority must be < {PRIORITY_NONE}"
+            ))),
+            value => Ok(u32::try_from(value).ok()),
+        },
     }
+}
+
+/// Events of `--mail-type`, in the order in which Slurm writes them, and which of them `ALL` means.
+const MAIL_EVENTS: [(&str, bool); 11] = [
+    ("ARRAY_TASKS", false),
+    ("INVALID_DEPEND", true),
+    ("BEGIN", true),
+    ("END", true),
+    ("FAIL", true),
+    ("REQUEUE", true),
+    ("STAGE_OUT", true),
+    ("TIME_LIMIT_50", false),
+    ("TIME_LIMIT_80", false),
+    ("TIME_LIMIT_90", false),
+    ("TIME_LIMIT", false),
+];
+
+/// The events that `text` names, `NONE` for none; `None` when one is unknown.
+pub(super) fn mail_events(text: &str) -> Option<String> {
+    let asked: Vec<String> = text.split(',').map(str::to_ascii_uppercase).collect();
+    let none = asked.iter().any(|event| event == "NONE");
+    let all = asked.iter().any(|event| event == "ALL");
+    let known = |event: &String| {
+        event == "NONE" || event == "ALL" || MAIL_EVENTS.iter().any(|(name, _)| name == event)
+    };
+    if !asked.iter().all(known) {
+        return None;
+    }
+    let events: Vec<&str> = MAIL_EVENTS
+        .into_iter()
+        .filter(|(name, in_all)| (all && *in_all) || asked.iter().any(|event| event == name))
+        .map(|(name, _)| name)
+        .collect();
+    Some(if none || events.is_empty() {
+        "NONE".to_string()
+    } else {
+        events.join(",")
+    })
 }
 
 /// `--mail-type`; the events are kept as typed.
 pub fn mail_type(options: &Options) -> Result<Option<String>, Refusal> {
-    const EVENTS: [&str; 13] = [
-        "NONE",
-        "BEGIN",
-        "END",
-        "FAIL",
-        "REQUEUE",
-        "ALL",
-        "INVALID_DEPEND",
-        "STAGE_OUT",
-        "TIME_LIMIT",
-        "TIME_LIMIT_90",
-        "TIME_LIMIT_80",
-        "TIME_LIMIT_50",
-        "ARRAY_TASKS",
-    ];
     let Some(text) = options.get("mail-type") else {
         return Ok(None);
     };
-    let known = |event: &str| {
-        EVENTS
-            .iter()
-            .any(|name| name.eq_ignore_ascii_case(event.trim()))
-    };
-    if text.split(',').all(known) {
-        Ok(Some(text.to_string()))
-    } else {
-        Err(Refusal::invalid("mail-type"))
+    match mail_events(text) {
+        Some(_) => Ok(Some(text.to_string())),
+        None => Err(Refusal::invalid("mail-type")),
     }
 }
 
@@ -225,18 +270,32 @@ pub fn distribution(options: &Options) -> Result<Option<String>, Refusal> {
     }
 }
 
-/// `-B S[:C[:T]]` as three counts; `*` leaves one open.
+/// `-B S[:C[:T]]` as three counts; `*` leaves one open, of a range the lower end counts.
 pub fn extra_node_info(options: &Options) -> Result<[Option<u32>; 3], Refusal> {
     let mut counts = [None; 3];
     let Some(text) = options.get("extra-node-info") else {
         return Ok(counts);
     };
-    let bad = || Refusal::invalid("extra-node-info");
-    for (place, part) in text.split(':').enumerate() {
-        let slot = counts.get_mut(place).ok_or_else(bad)?;
-        if part != "*" {
-            *slot = Some(part.parse().map_err(|_| bad())?);
+    for ((slot, part), place) in counts
+        .iter_mut()
+        .zip(text.split(':'))
+        .zip(["first", "second", "third"])
+    {
+        if part == "*" {
+            continue;
         }
+        let bad = || {
+            Refusal::error(format!(
+                "Invalid numeric value \"{part}\" for {place} arg of -B."
+            ))
+        };
+        let low = part.split('-').next().unwrap_or(part);
+        *slot = Some(
+            low.parse()
+                .ok()
+                .filter(|count| *count > 0)
+                .ok_or_else(bad)?,
+        );
     }
     Ok(counts)
 }
@@ -254,6 +313,11 @@ pub fn set_memory(options: &Options, job: &mut JobDescription) -> Result<(), Ref
         ["mem"] => job.mem_per_node = memory(options, "mem")?,
         ["mem-per-cpu"] => job.mem_per_cpu = memory(options, "mem-per-cpu")?,
         ["mem-per-gpu"] => job.mem_per_gpu = memory(options, "mem-per-gpu")?,
+        _ if strongest == Some(Layer::Environment) => {
+            return Err(Refusal::fatal(
+                "SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE are mutually exclusive.",
+            ));
+        }
         _ => {
             return Err(Refusal::fatal(
                 "--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.",
@@ -267,8 +331,11 @@ pub fn set_memory(options: &Options, job: &mut JobDescription) -> Result<(), Ref
 pub fn set_counts(options: &Options, job: &mut JobDescription) -> Result<Option<String>, Refusal> {
     if let Some(text) = options.get("nodes") {
         let count = parse_node_count(text)?;
-        job.min_nodes = Some(count.min);
-        job.max_nodes = Some(count.max.unwrap_or(count.min));
+        // 0 is no request.
+        if count.min > 0 || count.max.is_some() {
+            job.min_nodes = Some(count.min);
+            job.max_nodes = Some(count.max.unwrap_or(count.min));
+        }
     }
     job.ntasks = positive(options, "ntasks")?;
     job.cpus_per_task = positive(options, "cpus-per-task")?;
@@ -284,13 +351,51 @@ pub fn set_counts(options: &Options, job: &mut JobDescription) -> Result<Option<
     job.sockets_per_node = positive(options, "sockets-per-node")?.or(sockets);
     job.cores_per_socket = positive(options, "cores-per-socket")?.or(cores);
     job.threads_per_core = job.threads_per_core.or(threads);
-    if options
-        .get("hint")
-        .is_some_and(|hint| hint.eq_ignore_ascii_case("nomultithread"))
+    // A hint gives way to what it would set.
+    let overruled = [
+        "ntasks-per-core",
+        "cores-per-socket",
+        "sockets-per-node",
+        "threads-per-core",
+        "extra-node-info",
+    ]
+    .iter()
+    .any(|name| options.has(name));
+    if !overruled
+        && options.get("hint").is_some_and(|hint| {
+            hint.split(',')
+                .any(|hint| hint.eq_ignore_ascii_case("nomultithread"))
+        })
     {
-        job.threads_per_core = job.threads_per_core.or(Some(1));
+        job.threads_per_core = Some(1);
     }
     Ok(shrink_nodes(options, job))
+}
+
+/// One task for each node, socket, core and thread asked for, when only the layout of the nodes is given.
+pub fn tasks_of_layout(options: &Options, job: &mut JobDescription) -> Option<String> {
+    let asked = options.has("nodes") || options.has("extra-node-info");
+    if !asked
+        || job.ntasks.is_some()
+        || job.ntasks_per_node.is_some()
+        || job.min_nodes != job.max_nodes
+    {
+        return None;
+    }
+    let layout = [
+        job.sockets_per_node,
+        job.cores_per_socket,
+        job.threads_per_core,
+    ];
+    if layout.iter().all(Option::is_none) {
+        return None;
+    }
+    let tasks = layout
+        .into_iter()
+        .flatten()
+        .fold(job.min_nodes.unwrap_or(1).max(1), u32::saturating_mul);
+    job.ntasks = Some(tasks);
+    Some(format!("Number of tasks implicitly set to {tasks}."))
 }
 
 /// More nodes than tasks make no sense: the node count follows the task count.
@@ -303,9 +408,46 @@ fn shrink_nodes(options: &Options, job: &mut JobDescription) -> Option<String> {
     if job.max_nodes.is_some_and(|max| max == nodes) {
         job.max_nodes = Some(tasks);
     }
-    let typed = options.layer("nodes") == Some(super::options::Layer::CommandLine);
+    let typed = options.layer("nodes") == Some(Layer::CommandLine);
     typed
         .then(|| format!("can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}"))
+}
+
+/// Reads the value of the one option in `options`, whatever it is.
+pub(super) fn set_alone(options: &Options) -> Result<(), Refusal> {
+    const COUNTS: [&str; 10] = [
+        "ntasks",
+        "cpus-per-task",
+        "ntasks-per-node",
+        "ntasks-per-socket",
+        "ntasks-per-core",
+        "ntasks-per-gpu",
+        "mincpus",
+        "threads-per-core",
+        "cpus-per-gpu",
+        "sockets-per-node",
+    ];
+    if let Some(text) = options.get("nodes") {
+        parse_node_count(text)?;
+    }
+    for name in COUNTS {
+        positive(options, name)?;
+    }
+    for name in ["mem", "mem-per-cpu", "mem-per-gpu", "tmp"] {
+        memory(options, name)?;
+    }
+    for name in ["time", "time-min"] {
+        time_limit(options, name)?;
+    }
+    extra_node_info(options)?;
+    exclusive(options)?;
+    open_mode(options)?;
+    warn_signal(options)?;
+    nice(options)?;
+    priority(options)?;
+    mail_type(options)?;
+    distribution(options)?;
+    Ok(())
 }
 
 /// GRES of all kinds.
@@ -315,15 +457,5 @@ pub fn set_gres(options: &Options, job: &mut JobDescription) -> Result<(), Refus
     job.gres_per_job = gpus(options, "gpus")?;
     job.gres_per_socket = gpus(options, "gpus-per-socket")?;
     job.gres_per_task = gpus(options, "gpus-per-task")?;
-    if !job.gres_per_socket.is_empty() && job.sockets_per_node.is_none() {
-        return Err(Refusal::error(
-            "--gpus-per-socket must be specified with --sockets-per-node",
-        ));
-    }
-    if job.cpus_per_gpu.is_some() && job.cpus_per_task.is_some() {
-        return Err(Refusal::error(
-            "--cpus-per-gpu and --cpus-per-task are mutually exclusive",
-        ));
-    }
     Ok(())
 }

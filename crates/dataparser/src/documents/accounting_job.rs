@@ -6,6 +6,7 @@ use sluice_model::accounting::{JobRecord, StepRecord, UNLIMITED_MINUTES, job_fla
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::filename::{FilenameContext, expand_pattern};
 use sluice_model::hostlist::parse_hostlist;
+use sluice_model::sluid::Sluid;
 use sluice_model::state::JobStateFull;
 use sluice_model::time::UnixSeconds;
 
@@ -169,7 +170,7 @@ fn identity<S: Sink>(sink: &mut S, job: &JobRecord) {
     sink.text("cluster", &job.cluster);
     sink.text("constraints", &job.constraints);
     sink.text("container", &job.container);
-    sink.text("sluid", "");
+    sink.text("sluid", &sluid(job));
 }
 
 fn times<S: Sink>(sink: &mut S, job: &JobRecord, steps: &[StepRecord], now: UnixSeconds) {
@@ -267,6 +268,10 @@ fn files<S: Sink>(sink: &mut S, job: &JobRecord) {
     sink.text("stdin", &job.std_in);
 }
 
+fn sluid(job: &JobRecord) -> String {
+    Sluid::of(&job.cluster, job.submit, job.job_id).to_string()
+}
+
 /// What patterns in file names of a job's step stand for.
 pub(super) fn filename_context(job: &JobRecord, step: &str) -> FilenameContext {
     let first_node = parse_hostlist(&job.node_list)
@@ -281,6 +286,7 @@ pub(super) fn filename_context(job: &JobRecord, step: &str) -> FilenameContext {
         user: job.user.clone(),
         job_name: job.name.clone(),
         restart_count: job.attempt,
+        sluid: sluid(job),
         ..FilenameContext::default()
     }
 }

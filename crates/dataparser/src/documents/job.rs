@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use sluice_model::gres::GresRequest;
 use sluice_model::job::{Exclusive, JobDescription, JobInfo};
+use sluice_model::sluid::Sluid;
 use sluice_model::time::UnixSeconds;
 use sluice_model::tres::TresKind;
 
@@ -60,7 +61,7 @@ fn write_job<S: Sink>(sink: &mut S, job: &JobInfo, listing: &JobListing) {
     write_job_resources(sink, job, &listing.nodes);
     state_and_names(sink, job);
     sizes(sink, job);
-    scheduling(sink, job);
+    scheduling(sink, job, listing);
     files_and_times(sink, job);
     resources_text(sink, job);
     sink.end_map();
@@ -226,9 +227,18 @@ fn endings<S: Sink>(sink: &mut S, job: &JobInfo) {
     });
     sink.uint("group_id", description.gid);
     sink.text("group_name", &job.group_name);
-    sink.number("het_job_id", Optional::Set(0));
-    sink.text("het_job_id_set", "");
-    sink.number("het_job_offset", Optional::Set(0));
+    sink.number(
+        "het_job_id",
+        Optional::Set(job.het_job_id.map_or(0, |id| u64::from(id.0))),
+    );
+    sink.text(
+        "het_job_id_set",
+        job.het_job_id_set.as_deref().unwrap_or_default(),
+    );
+    sink.number(
+        "het_job_offset",
+        Optional::Set(u64::from(job.het_job_offset.unwrap_or(0))),
+    );
     sink.uint("job_id", job.job_id.0);
 }
 
@@ -352,7 +362,7 @@ fn sizes<S: Sink>(sink: &mut S, job: &JobInfo) {
     );
 }
 
-fn scheduling<S: Sink>(sink: &mut S, job: &JobInfo) {
+fn scheduling<S: Sink>(sink: &mut S, job: &JobInfo, listing: &JobListing) {
     let description = &job.description;
     sink.number("preempt_time", Optional::Set(0));
     let started = job.start_time.filter(|_| !job.state.is_pending());
@@ -384,7 +394,10 @@ fn scheduling<S: Sink>(sink: &mut S, job: &JobInfo) {
     };
     sink.texts("shared", shared);
     sink.map("step_id", |sink| {
-        sink.text("sluid", "");
+        sink.text(
+            "sluid",
+            &Sluid::of(&listing.cluster, job.submit_time, job.job_id).to_string(),
+        );
         sink.number("job_id", Optional::Set(job.job_id.0.into()));
         sink.number("step_het_component", Optional::Unset);
         sink.text("step_id", "entire");

@@ -86,6 +86,9 @@ pub fn array() -> JobInfo {
         std_in_path: "/dev/null".to_string(),
         admin_comment: None,
         system_comment: None,
+        het_job_id: None,
+        het_job_offset: None,
+        het_job_id_set: None,
     }
 }
 
@@ -170,6 +173,13 @@ pub fn node() -> NodeInfo {
         owner_uid: None,
         comment: None,
         jobs: Vec::new(),
+        extra: None,
+        cpu_bind: None,
+        instance_id: None,
+        instance_type: None,
+        topology: None,
+        next_state: None,
+        resume_after_time: None,
     }
 }
 

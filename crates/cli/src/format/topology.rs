@@ -1,0 +1,218 @@
+//! `scontrol show topology` and `show topoconf`.
+//!
+//! A switch above others has the nodes of all below it. Source: scontrol(1), topology.conf(5), topology.yaml(5).
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use sluice_config::{TopologyKind, TopologySettings};
+use sluice_model::hostlist::{collapse_hostlist, parse_hostlist};
+
+/// One switch or block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopologyRow {
+    name: String,
+    nodes: Vec<String>,
+    switches: Vec<String>,
+    /// Height over the nodes; of a block its number.
+    level: usize,
+    is_block: bool,
+}
+
+impl TopologyRow {
+    /// As printed.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let nodes = collapse_hostlist(&self.nodes);
+        if self.is_block {
+            return format!(
+                "BlockName={} BlockIndex={} Nodes={nodes} BlockSize={}",
+                self.name,
+                self.level,
+                self.nodes.len()
+            );
+        }
+        let mut text = format!(
+            "SwitchName={} Level={} LinkSpeed=1 Nodes={nodes}",
+            self.name, self.level
+        );
+        if !self.switches.is_empty() {
+            let _ = write!(text, " Switches={}", collapse_hostlist(&self.switches));
+        }
+        text
+    }
+}
+
+/// Height of a switch and the nodes below it; a circle ends where it begins.
+fn below(
+    topology: &TopologySettings,
+    name: &str,
+    seen: &mut BTreeSet<String>,
+) -> (usize, Vec<String>) {
+    let Some(switch) = topology.switches.iter().find(|switch| switch.name == name) else {
+        return (0, Vec::new());
+    };
+    if !seen.insert(name.to_string()) {
+        return (0, Vec::new());
+    }
+    let mut level = 0;
+    let mut nodes = switch.nodes.clone();
+    for child in &switch.switches {
+        let (height, list) = below(topology, child, seen);
+        level = level.max(height + 1);
+        nodes.extend(list);
+    }
+    (level, nodes)
+}
+
+/// Every switch or block, in the order of the file.
+#[must_use]
+pub fn rows(topology: &TopologySettings) -> Vec<TopologyRow> {
+    match topology.kind {
+        TopologyKind::Flat => Vec::new(),
+        TopologyKind::Tree => topology
+            .switches
+            .iter()
+            .map(|switch| {
+                let (level, nodes) = below(topology, &switch.name, &mut BTreeSet::new());
+                TopologyRow {
+                    name: switch.name.clone(),
+                    nodes,
+                    switches: switch.switches.clone(),
+                    level,
+                    is_block: false,
+                }
+            })
+            .collect(),
+        TopologyKind::Block => topology
+            .blocks
+            .iter()
+            .enumerate()
+            .map(|(at, block)| TopologyRow {
+                name: block.name.clone(),
+                nodes: block.nodes.clone(),
+                switches: Vec::new(),
+                level: at,
+                is_block: true,
+            })
+            .collect(),
+    }
+}
+
+/// Those of a name, or those that connect all nodes of a list.
+#[must_use]
+pub fn chosen<'a>(rows: &'a [TopologyRow], wanted: Option<&str>) -> Vec<&'a TopologyRow> {
+    let Some(wanted) = wanted else {
+        return rows.iter().collect();
+    };
+    let named: Vec<&TopologyRow> = rows.iter().filter(|row| row.name == wanted).collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let nodes = parse_hostlist(wanted).unwrap_or_default();
+    rows.iter()
+        .filter(|row| !nodes.is_empty() && nodes.iter().all(|node| row.nodes.contains(node)))
+        .collect()
+}
+
+/// The topology in the form of topology.yaml.
+#[must_use]
+pub fn yaml(topology: &TopologySettings) -> String {
+    let mut text = String::from("---\n- topology: default\n  cluster_default: true\n");
+    match topology.kind {
+        TopologyKind::Flat => text.push_str("  flat: true\n"),
+        TopologyKind::Tree => {
+            text.push_str("  tree:\n    switches:\n");
+            for switch in &topology.switches {
+                let _ = writeln!(text, "    - switch: {}", switch.name);
+                if !switch.switches.is_empty() {
+                    let _ = writeln!(
+                        text,
+                        "      children: {}",
+                        collapse_hostlist(&switch.switches)
+                    );
+                }
+                if !switch.nodes.is_empty() {
+                    let _ = writeln!(text, "      nodes: {}", collapse_hostlist(&switch.nodes));
+                }
+            }
+        }
+        TopologyKind::Block => {
+            text.push_str("  block:\n    block_sizes:\n");
+            for size in &topology.block_sizes {
+                let _ = writeln!(text, "    - {size}");
+            }
+            text.push_str("    blocks:\n");
+            for block in &topology.blocks {
+                let _ = writeln!(
+                    text,
+                    "    - block: {}\n      nodes: {}",
+                    block.name,
+                    collapse_hostlist(&block.nodes)
+                );
+            }
+        }
+    }
+    text.push_str("...\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_config::SwitchConfig;
+
+    fn tree() -> TopologySettings {
+        let switch = |name: &str, switches: &[&str], nodes: &[&str]| SwitchConfig {
+            name: name.to_string(),
+            switches: switches.iter().map(|s| (*s).to_string()).collect(),
+            nodes: nodes.iter().map(|s| (*s).to_string()).collect(),
+        };
+        TopologySettings {
+            kind: TopologyKind::Tree,
+            params: Vec::new(),
+            switches: vec![
+                switch("s0", &[], &["n1", "n2"]),
+                switch("s1", &[], &["n3", "n4"]),
+                switch("s2", &["s0", "s1"], &[]),
+            ],
+            blocks: Vec::new(),
+            block_sizes: Vec::new(),
+        }
+    }
+
+    /// Leaves are level 0, and a switch above them reaches all their nodes.
+    #[test]
+    fn switches() {
+        let rows = rows(&tree());
+        let texts: Vec<String> = rows.iter().map(TopologyRow::text).collect();
+        assert_eq!(
+            texts,
+            [
+                "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[1-2]",
+                "SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[3-4]",
+                "SwitchName=s2 Level=1 LinkSpeed=1 Nodes=n[1-4] Switches=s[0-1]",
+            ]
+        );
+        let names = |wanted| -> Vec<String> {
+            chosen(&rows, Some(wanted))
+                .iter()
+                .map(|row| row.name.clone())
+                .collect()
+        };
+        assert_eq!(names("s1"), ["s1"]);
+        assert_eq!(names("n1"), ["s0", "s2"]);
+        assert_eq!(names("n1,n3"), ["s2"]);
+        assert!(names("n9").is_empty());
+    }
+
+    /// The form of topology.yaml.
+    #[test]
+    fn as_yaml() {
+        let text = yaml(&tree());
+        assert!(
+            text.contains("    - switch: s2\n      children: s[0-1]\n"),
+            "{text}"
+        );
+    }
+}
