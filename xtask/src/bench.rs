@@ -5,6 +5,8 @@
 //! beside the result. A measurement judges nothing: the exit code tells only whether everything could be measured.
 
 mod measure;
+mod reads;
+mod restart;
 
 use std::time::Duration;
 
@@ -33,7 +35,7 @@ struct Line {
 /// A measurement: its name, and what makes its lines.
 struct Bench {
     name: &'static str,
-    run: fn(&Cluster, &Options) -> Result<Vec<Line>>,
+    run: fn(&mut Cluster, &Options) -> Result<Vec<Line>>,
 }
 
 const BENCHES: &[Bench] = &[
@@ -61,6 +63,18 @@ const BENCHES: &[Bench] = &[
         name: "null",
         run: measure::null_jobs,
     },
+    Bench {
+        name: "reads",
+        run: reads::reads,
+    },
+    Bench {
+        name: "nodes",
+        run: reads::thousand_nodes,
+    },
+    Bench {
+        name: "restart",
+        run: restart::restart,
+    },
 ];
 
 /// Measures everything, or what is named.
@@ -83,15 +97,18 @@ pub fn run(args: &[String]) -> Result<()> {
     for bench in BENCHES.iter().filter(chosen) {
         eprintln!("measuring: {}", bench.name);
         // A cluster for each, so that one measurement's queue does not weigh on the next.
-        let cluster = Cluster::builder()
+        let mut builder = Cluster::builder()
             .bin_dir(bin.clone())
             .cluster_name("bench")
             .debug_level("info")
             .conf_line("MaxJobCount=1000000")
-            .conf_line("MaxArraySize=100001")
-            .start()?;
+            .conf_line("MaxArraySize=100001");
+        if bench.name == "nodes" {
+            builder = builder.conf_line(reads::THOUSAND_NODES);
+        }
+        let mut cluster = builder.start()?;
         cluster.wait_ready(READY)?;
-        let measured = (bench.run)(&cluster, &options);
+        let measured = (bench.run)(&mut cluster, &options);
         if measured.is_err() {
             eprintln!("{}", cluster.log_tails());
         }

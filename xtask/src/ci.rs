@@ -1,13 +1,13 @@
 //! `cargo xtask ci`: what continuous integration runs, which is what a developer runs. `.ci/run` calls it.
 //!
-//! Clients from PyPI are tried when SLUICE_CLIENT_TESTS asks for it (see `clients.rs`).
+//! Small clients from PyPI are tried where they can be installed; SLUICE_CLIENT_TESTS chooses others or none (see `clients.rs`).
 //!
 //! Every step runs even when an earlier one failed, so that one run shows all that is wrong.
 
 use anyhow::{Result, bail};
 
 use crate::cargo::{cargo, must_succeed};
-use crate::{WrongCall, clients, test};
+use crate::{WrongCall, clients, fuzz, sim, test};
 
 /// Formatting, clippy with warnings as errors, all tests.
 pub fn run(args: &[String]) -> Result<()> {
@@ -18,7 +18,9 @@ pub fn run(args: &[String]) -> Result<()> {
         ("formatting", formatting as fn() -> Result<()>),
         ("clippy", clippy),
         ("tests", tests),
-        ("clients", clients::run_if_requested),
+        ("fuzz", fuzz_smoke),
+        ("simulation", simulation),
+        ("clients", clients::run_in_ci),
     ];
     let mut failed = Vec::new();
     for (name, step) in steps {
@@ -42,6 +44,16 @@ fn formatting() -> Result<()> {
 fn clippy() -> Result<()> {
     let args = "clippy --quiet --workspace --all-targets -- -D warnings";
     must_succeed(cargo().args(args.split(' ')))
+}
+
+/// A minute for all targets, with a fixed seed: a failure here is the change's fault and no chance.
+fn fuzz_smoke() -> Result<()> {
+    fuzz::run(&["--seconds", "60", "--seed", "1"].map(str::to_owned))
+}
+
+/// Simulated clusters with faults: thousands of seeds where there are processors, in four minutes.
+fn simulation() -> Result<()> {
+    sim::run(&["--seeds", "10000", "--secs", "240"].map(str::to_owned))
 }
 
 fn tests() -> Result<()> {

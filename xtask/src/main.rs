@@ -7,11 +7,13 @@ mod bench;
 mod cargo;
 mod ci;
 mod clients;
+mod fuzz;
 mod install;
 mod quickstart;
 mod sim;
 mod test;
 mod tidy;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -28,8 +30,11 @@ cargo xtask <command>
   ci                     what continuous integration runs: formatting, clippy, tests
   sim [--seed N] [--seeds COUNT] [--secs BOX]
                          simulate clusters with faults, from seed N on; one seed alone is run again
+  fuzz [TARGET…] [--seconds N] [--seed N]
+                         give mutated inputs to everything that reads bytes from outside; see also fuzz/
   tidy                   check the rules of the source tree
   bench [NAME…] [--jobs N] [--profile P]     measure a private cluster and print a table
+  record-upgrade NAME    write this release's journal and databases as test data that later releases must read
   install --prefix DIR [--profile P]         lay out bin/, sbin/, etc/, share/ below DIR
 ";
 
@@ -45,8 +50,10 @@ fn main() -> ExitCode {
         "e2e" => test::run_end_to_end(rest),
         "ci" => ci::run(rest),
         "sim" => sim::run(rest),
+        "fuzz" => fuzz::run(rest),
         "tidy" => tidy::run(rest),
         "bench" => bench::run(rest),
+        "record-upgrade" => upgrade::run(rest),
         "install" => install::run(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

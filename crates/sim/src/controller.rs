@@ -374,7 +374,10 @@ impl World {
                 running.planner.wanted = true;
                 self.after(0, Happening::PlannerWakes { life });
             }
-            Effect::JobChanged { .. } | Effect::Mail { .. } | Effect::ConfigChanged => {}
+            Effect::JobChanged { .. }
+            | Effect::Mail { .. }
+            | Effect::RunTrigger { .. }
+            | Effect::ConfigChanged => {}
         }
     }
 

@@ -3,7 +3,11 @@
 //! Exit code: 0 all went well, 1 a seed failed, 2 wrongly called.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use sluice_sim::{Failure, Summary};
 
 const USAGE: &str =
     "usage: sluice-sim [--seed N] [--seeds COUNT] [--secs BOX] [--trace LINES] [--keep-going]";
@@ -46,25 +50,29 @@ fn parse(mut args: impl Iterator<Item = String>) -> Option<Call> {
     Some(call)
 }
 
-fn main() -> ExitCode {
-    let Some(call) = parse(std::env::args().skip(1)) else {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
-    };
-    let begin = Instant::now();
-    let (mut runs, mut failed, mut steps, mut jobs, mut scripts, mut simulated_ms) =
-        (0_u64, 0_u64, 0, 0, 0, 0);
-    while runs < call.count && call.time.is_none_or(|time| begin.elapsed() < time) {
-        let seed = call.first.wrapping_add(runs);
-        runs += 1;
-        match sluice_sim::run(seed, call.trace) {
+/// What all seeds did.
+#[derive(Default)]
+struct Total {
+    runs: u64,
+    failed: u64,
+    steps: u64,
+    jobs: usize,
+    scripts: usize,
+    simulated_ms: u64,
+}
+
+impl Total {
+    /// Adds one seed; a failure is told at once, in short where more are to come.
+    fn add(&mut self, seed: u64, outcome: Result<Summary, Box<Failure>>, keep_going: bool) {
+        self.runs += 1;
+        match outcome {
             Ok(summary) => {
-                steps += summary.steps;
-                jobs += summary.acknowledged;
-                scripts += summary.scripts;
-                simulated_ms += summary.simulated_ms;
+                self.steps += summary.steps;
+                self.jobs += summary.acknowledged;
+                self.scripts += summary.scripts;
+                self.simulated_ms += summary.simulated_ms;
             }
-            Err(failure) if call.keep_going => {
+            Err(failure) if keep_going => {
                 let text = failure.violation.to_string();
                 println!(
                     "seed {seed}: {}",
@@ -73,14 +81,55 @@ fn main() -> ExitCode {
                         .collect::<String>()
                         .replace('\n', " ")
                 );
-                failed += 1;
+                self.failed += 1;
             }
             Err(failure) => {
                 eprintln!("{failure}");
-                return ExitCode::FAILURE;
+                self.failed += 1;
             }
         }
     }
+}
+
+fn main() -> ExitCode {
+    let Some(call) = parse(std::env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let begin = Instant::now();
+    // Each seed is a world of its own: as many at a time as there are processors.
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let next = AtomicU64::new(0);
+    let total = Mutex::new(Total::default());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let in_time = call.time.is_none_or(|time| begin.elapsed() < time);
+                    if number >= call.count || !in_time {
+                        return;
+                    }
+                    let seed = call.first.wrapping_add(number);
+                    let outcome = sluice_sim::run(seed, call.trace);
+                    let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+                    if total.failed > 0 && !call.keep_going {
+                        return;
+                    }
+                    total.add(seed, outcome, call.keep_going);
+                }
+            });
+        }
+    });
+    let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Total {
+        runs,
+        failed,
+        steps,
+        jobs,
+        scripts,
+        simulated_ms,
+    } = total;
     println!(
         "{runs} seeds from {}: {failed} failed; {steps} happenings, {jobs} submissions, {scripts} scripts, {} simulated hours in {:.1} s",
         call.first,

@@ -635,6 +635,7 @@ impl World {
                 Effect::RunUnkillableProgram { .. }
                 | Effect::ReportUsage { .. }
                 | Effect::FetchConfiguration(_)
+                | Effect::Reboot(_)
                 | Effect::SetHeartbeat(_) => {}
             }
         }

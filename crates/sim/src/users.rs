@@ -58,7 +58,7 @@ pub enum Action {
     /// `srun` in a job.
     Step(Box<StepDescription>),
     /// `scontrol update NodeName=`.
-    Node(NodeUpdate),
+    Node(Box<NodeUpdate>),
 }
 
 /// What a user is told.
@@ -363,12 +363,12 @@ impl World {
                     NodeStateRequest::Down,
                     NodeStateRequest::Resume,
                 ]);
-                Action::Node(NodeUpdate {
+                Action::Node(Box::new(NodeUpdate {
                     nodes: format!("n{number}"),
                     state: Some(state),
                     reason: Some("maintenance".to_owned()),
                     ..NodeUpdate::default()
-                })
+                }))
             }
         };
         let caller = if matches!(action, Action::Node(_) | Action::Suspend(..)) {
@@ -415,7 +415,7 @@ impl World {
                     state: Some(NodeStateRequest::Resume),
                     ..NodeUpdate::default()
                 };
-                self.ask(Action::Node(change), ROOT);
+                self.ask(Action::Node(Box::new(change)), ROOT);
             }
         }
         if !self.calm {

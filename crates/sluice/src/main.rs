@@ -5,6 +5,7 @@
 
 mod check;
 mod down;
+mod journal;
 mod spec;
 
 use std::process::ExitCode;
@@ -14,6 +15,11 @@ sluice <command>
 
   check FILE…            read each slurm.conf or cluster specification and report everything that is wrong with it
   spec show-conf FILE    print the slurm.conf, gres.conf and scripts that a specification means
+  journal check DIR      say what the state folder DIR of a stopped ctld holds, and what damage in it would cost
+  journal repair DIR [--accept-loss]
+                         mend it; what is lost by that is listed first and needs the word
+  journal replay DIR [--until POSITION] [--from-oldest] --output FILE
+                         write the state that its files give, for comparisons
   down [DIR]             end the private cluster in DIR, which `cargo xtask quickstart --keep` started
   version                print the version
 ";
@@ -28,6 +34,7 @@ fn main() -> ExitCode {
         ("down", [] | [_]) => down::run(rest.first().map(String::as_str)),
         ("check", [_, ..]) => check::run(rest),
         ("spec", [what, file]) if what == "show-conf" => spec::show_conf(file),
+        ("journal", [_, _, ..]) => journal::run(rest),
         ("version" | "--version" | "-V", []) => {
             println!("sluice {}", env!("CARGO_PKG_VERSION"));
             Ok(ExitCode::SUCCESS)

@@ -14,7 +14,7 @@ const LOAD_DEADLINE: Duration = Duration::from_secs(600);
 const SAMPLES: usize = 40;
 
 /// Durable submissions per second from eight clients, with an empty and with a long queue.
-pub(super) fn submissions(cluster: &Cluster, options: &Options) -> Result<Vec<Line>> {
+pub(super) fn submissions(cluster: &mut Cluster, options: &Options) -> Result<Vec<Line>> {
     const BATCHES: usize = 5;
     let mut rates = Vec::new();
     for _ in 0..BATCHES {
@@ -33,7 +33,7 @@ pub(super) fn submissions(cluster: &Cluster, options: &Options) -> Result<Vec<Li
 }
 
 /// Runs the load generator and gives its rate.
-fn load(cluster: &Cluster, options: &Options, jobs: usize, mode: &str) -> Result<f64> {
+pub(super) fn load(cluster: &Cluster, options: &Options, jobs: usize, mode: &str) -> Result<f64> {
     let program = target_dir()?
         .join(profile_dir(&options.profile))
         .join("examples/submit_load");
@@ -51,7 +51,7 @@ fn load(cluster: &Cluster, options: &Options, jobs: usize, mode: &str) -> Result
 }
 
 /// How long `sbatch` takes to return.
-pub(super) fn sbatch(cluster: &Cluster, _: &Options) -> Result<Vec<Line>> {
+pub(super) fn sbatch(cluster: &mut Cluster, _: &Options) -> Result<Vec<Line>> {
     let times = timed(cluster, "sbatch", &["-H", "--wrap", "true"], SAMPLES)?;
     Ok(vec![Line {
         what: "sbatch returns".to_owned(),
@@ -62,7 +62,7 @@ pub(super) fn sbatch(cluster: &Cluster, _: &Options) -> Result<Vec<Line>> {
 }
 
 /// How long the submission of a large array takes.
-pub(super) fn array(cluster: &Cluster, _: &Options) -> Result<Vec<Line>> {
+pub(super) fn array(cluster: &mut Cluster, _: &Options) -> Result<Vec<Line>> {
     let args = ["-H", "--array=0-9999", "--wrap", "true"];
     let times = timed(cluster, "sbatch", &args, 10)?;
     Ok(vec![Line {
@@ -74,7 +74,7 @@ pub(super) fn array(cluster: &Cluster, _: &Options) -> Result<Vec<Line>> {
 }
 
 /// From the call of `sbatch` to the first line of the script, on an idle cluster.
-pub(super) fn lone_start(cluster: &Cluster, _: &Options) -> Result<Vec<Line>> {
+pub(super) fn lone_start(cluster: &mut Cluster, _: &Options) -> Result<Vec<Line>> {
     let script = cluster.path("work/stamp.sh");
     std::fs::write(&script, "#!/bin/sh\ndate +%s%N\n")?;
     let mut times = Vec::new();
@@ -97,7 +97,7 @@ pub(super) fn lone_start(cluster: &Cluster, _: &Options) -> Result<Vec<Line>> {
 }
 
 /// How long `srun true` takes, on one node and on four.
-pub(super) fn srun(cluster: &Cluster, _: &Options) -> Result<Vec<Line>> {
+pub(super) fn srun(cluster: &mut Cluster, _: &Options) -> Result<Vec<Line>> {
     let one = timed(cluster, "srun", &["-N1", "true"], SAMPLES)?;
     let four = timed(cluster, "srun", &["-N4", "true"], SAMPLES)?;
     Ok(vec![
@@ -117,7 +117,7 @@ pub(super) fn srun(cluster: &Cluster, _: &Options) -> Result<Vec<Line>> {
 }
 
 /// Null jobs per second, from the first submission until the queue is empty.
-pub(super) fn null_jobs(cluster: &Cluster, options: &Options) -> Result<Vec<Line>> {
+pub(super) fn null_jobs(cluster: &mut Cluster, options: &Options) -> Result<Vec<Line>> {
     let jobs = options.jobs.min(2000);
     let start = Instant::now();
     load(cluster, options, jobs, "run")?;
@@ -149,7 +149,12 @@ fn wait_empty(cluster: &Cluster) -> Result<()> {
 }
 
 /// Runs a command again and again; the first run, which warms caches, does not count.
-fn timed(cluster: &Cluster, name: &str, args: &[&str], samples: usize) -> Result<Vec<Duration>> {
+pub(super) fn timed(
+    cluster: &Cluster,
+    name: &str,
+    args: &[&str],
+    samples: usize,
+) -> Result<Vec<Duration>> {
     let mut times = Vec::new();
     for _ in 0..=samples {
         let mut command = cluster.command(name);
@@ -166,7 +171,7 @@ fn timed(cluster: &Cluster, name: &str, args: &[&str], samples: usize) -> Result
 }
 
 /// The median, and the time that nine of ten runs keep to.
-fn middle(mut times: Vec<Duration>) -> String {
+pub(super) fn middle(mut times: Vec<Duration>) -> String {
     times.sort_unstable();
     let ms = |nth: usize| times[nth.min(times.len() - 1)].as_secs_f64() * 1e3;
     format!(

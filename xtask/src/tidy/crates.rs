@@ -55,7 +55,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sluice-config",
             "sluice-proto",
             "sluice-cli",
+            "sluice-ctld",
             "sluice-testkit",
+        ],
+    ),
+    (
+        "sluice-fuzzing",
+        &[
+            "sluice-model",
+            "sluice-config",
+            "sluice-controller",
+            "sluice-proto",
+            "sluice-accounting",
+            "sluice-ctld",
+            "sluice-cli",
+            "sluice-frames",
         ],
     ),
     (

@@ -186,7 +186,12 @@ impl World {
             Request::Signal { signal: 9, .. } => {
                 self.process_ends(node, step, WaitStatus::signaled(9))
             }
-            Request::Ping | Request::Signal { .. } | Request::Notify { .. } | Request::Usage => {}
+            Request::Ping
+            | Request::Signal { .. }
+            | Request::Notify { .. }
+            | Request::Usage
+            | Request::Attach { .. }
+            | Request::Adopt { .. } => {}
         }
     }
 

@@ -1,0 +1,4 @@
+//! The target `calls` of crates/fuzzing.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| sluice_fuzzing::run("calls", input));
