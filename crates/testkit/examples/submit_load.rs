@@ -101,6 +101,7 @@ async fn submit(
         let request = SubmitRequest {
             job: Some(job.clone()),
             test_only: false,
+            components: Vec::new(),
         };
         let start = Instant::now();
         client.submit(request).await?;

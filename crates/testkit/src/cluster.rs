@@ -36,6 +36,17 @@ struct Running {
     child: Child,
 }
 
+/// How a daemon is started other than usually, see [`Cluster::wrap`].
+#[derive(Debug, Clone, Default)]
+pub struct Wrapping {
+    /// A program with arguments that is put before the daemon's and becomes it (`ip netns exec NAME`).
+    pub prefix: Vec<String>,
+    /// More variables.
+    pub variables: Vec<(String, String)>,
+    /// Another configuration file.
+    pub conf: Option<PathBuf>,
+}
+
 /// A private cluster in a folder.
 pub struct Cluster {
     layout: Layout,
@@ -45,6 +56,7 @@ pub struct Cluster {
     configless: bool,
     /// By name: the host for `ctld`, the node for an agent.
     running: BTreeMap<String, Running>,
+    wrappings: BTreeMap<String, Wrapping>,
     guard: Option<Guard>,
     _ports: PortRun,
     temporary: Option<TempDir>,
@@ -72,6 +84,7 @@ impl Cluster {
             bin,
             configless,
             running: BTreeMap::new(),
+            wrappings: BTreeMap::new(),
             guard: None,
             _ports: ports,
             temporary,
@@ -104,9 +117,26 @@ impl Cluster {
         self.layout.path("bin")
     }
 
+    /// A program that was built with the daemons and is no command of users (`sluice`).
+    pub fn bin_program(&self, name: &str) -> PathBuf {
+        self.bin.program(name)
+    }
+
     /// Names of the nodes.
     pub fn nodes(&self) -> &[String] {
         &self.nodes
+    }
+
+    /// From now on the daemon of `name` (`ctld` by host name, an agent by node name) is started in this way.
+    pub fn wrap(&mut self, name: &str, wrapping: Wrapping) {
+        self.wrappings.insert(name.to_owned(), wrapping);
+    }
+
+    fn conf_of(&self, name: &str) -> &Path {
+        self.wrappings
+            .get(name)
+            .and_then(|wrapping| wrapping.conf.as_deref())
+            .unwrap_or(&self.conf)
     }
 
     /// Starts `ctld`.
@@ -127,7 +157,10 @@ impl Cluster {
     ) -> Result<()> {
         let host = self.layout.host.clone();
         let mut command = Command::new(self.bin.program("ctld"));
-        command.args(["-D", "-f"]).arg(&self.conf).args(args);
+        command
+            .args(["-D", "-f"])
+            .arg(self.conf_of(&host))
+            .args(args);
         self.launch(
             Role::Ctld,
             &host,
@@ -158,7 +191,7 @@ impl Cluster {
                 .arg("--key-file")
                 .arg(self.path("state/jwt_hs256.key"));
         } else {
-            command.arg("-f").arg(&self.conf);
+            command.arg("-f").arg(self.conf_of(node));
         }
         let out = format!("agentd-{node}.out");
         self.launch(Role::Agentd, node, port, &out, command)
@@ -181,6 +214,17 @@ impl Cluster {
             .append(true)
             .open(&log)
             .with_context(|| format!("cannot open {}", log.display()))?;
+        if let Some(wrapping) = self.wrappings.get(name) {
+            if let Some((program, args)) = wrapping.prefix.split_first() {
+                let mut outer = Command::new(program);
+                outer
+                    .args(args)
+                    .arg(command.get_program())
+                    .args(command.get_args());
+                command = outer;
+            }
+            command.envs(wrapping.variables.iter().cloned());
+        }
         remove_slurm_variables(&mut command);
         let child = command
             .env(CLUSTER_DIR_VARIABLE, &self.layout.dir)

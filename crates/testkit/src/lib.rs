@@ -36,11 +36,12 @@ mod ports;
 mod postgres;
 mod process;
 mod run;
+mod upgrade;
 mod wait;
 
 pub use binaries::{BinDir, COMMANDS, DAEMON_PACKAGES};
 pub use builder::ClusterBuilder;
-pub use cluster::Cluster;
+pub use cluster::{Cluster, Wrapping};
 pub use conf::{ConfFiles, Layout};
 pub use description::{DaemonRecord, Description, Role};
 pub use down::{DownReport, take_down};
@@ -48,4 +49,7 @@ pub use jobs::{AccountingRow, accounting_rows};
 pub use postgres::{PrivatePostgres, postgres_advice, postgres_bin_dir};
 pub use process::ProcessId;
 pub use run::{Finished, run_with_deadline};
+pub use upgrade::{
+    record_upgrade, restore_upgrade_state, upgrade_accounting, upgrade_cluster, upgrade_queue,
+};
 pub use wait::{wait_for, wait_until};

@@ -44,7 +44,8 @@ for task in range(2, 5):
 assert Slurm(ntasks=2, ntasks_per_node=1, nodes=2).srun("true") == 0
 
 sleeper = Slurm(job_name="sleeper", time="0:05:00")
-number = sleeper.sbatch("srun sleep 300")
+# A signal is for the processes that are there: the file says that they are.
+number = sleeper.sbatch("srun sh -c 'echo > started; exec sleep 300'")
 end = time.monotonic() + DEADLINE_SECONDS
 while True:
     sleeper.squeue.update_squeue()
@@ -56,6 +57,9 @@ while True:
 assert row["NAME"] == "sleeper" and row["NODES"] == "1" and row["CPUS"] == "1", row
 assert row["TIME_LEFT"].startswith(("4:", "5:")), row
 assert row["NODELIST(REASON)"].startswith("n"), row
+while not Path("started").exists():
+    assert time.monotonic() < end, "the program did not start"
+    time.sleep(0.1)
 sleeper.scancel.signal_job(number)
 end = time.monotonic() + DEADLINE_SECONDS
 while number in sleeper.squeue.jobs:

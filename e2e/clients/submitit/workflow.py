@@ -52,7 +52,7 @@ def state(job):
     return job.watcher.get_state(job.job_id, mode="force")
 
 
-executor = submitit.AutoExecutor(folder="logs")
+executor = submitit.AutoExecutor(folder="logs/%j")
 assert executor.cluster == "slurm", executor.cluster
 executor.update_parameters(timeout_min=5, slurm_partition="main", mem_gb=0.2, name="sum")
 
@@ -62,7 +62,7 @@ executor.update_parameters(slurm_array_parallelism=2)
 jobs = executor.map_array(add, [1, 2, 3, 4], [10, 20, 30, 40])
 assert [job.result() for job in jobs] == [11, 22, 33, 44]
 
-wide = submitit.AutoExecutor(folder="logs")
+wide = submitit.AutoExecutor(folder="logs/%j")
 wide.update_parameters(timeout_min=5, nodes=2, tasks_per_node=2, slurm_setup=["echo setup"])
 assert wide.submit(rank).results() == [(rank, 4, 2) for rank in range(4)]
 

@@ -3,6 +3,8 @@
 //! Each test is named after what it holds and says whose command line it is. The tools' regular expressions are written
 //! out here as plain comparisons. The tools themselves run with `cargo xtask e2e clients`.
 
+mod environment;
+mod lines;
 mod queries;
 
 use std::io::Write;
@@ -11,6 +13,9 @@ use std::process::Stdio;
 use sluice_testkit::{Cluster, Finished, run_with_deadline, wait_for};
 
 use super::{SOON, cluster};
+
+/// How long a text may come late that is compared again and again.
+const SHORT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Output of a command that must end with `code`.
 fn output(cluster: &Cluster, code: i32, words: &[&str]) -> Finished {

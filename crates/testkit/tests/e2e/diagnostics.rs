@@ -233,9 +233,6 @@ fn sattach_shows_the_layout() {
         text.contains(&format!("Node 1 ({}), 1 task(s): 1\n", nodes[1])),
         "{text}"
     );
-    let refused = cluster.run("sattach", [&step]).unwrap();
-    assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains("not supported yet"), "{refused:?}");
 }
 
 /// The file is there, whole, with its mode, as the user's; it is not replaced without --force.
@@ -336,23 +333,4 @@ fn sreport_adds_up_jobs() {
         bad.stderr
             .starts_with("Not valid report nosuch\nValid cluster reports are, ")
     );
-}
-
-/// Commands whose engine does not exist say so and fail.
-#[test]
-fn triggers_and_crontabs_are_refused() {
-    let cluster = cluster();
-    for (name, words) in [
-        ("strigger", &["--get"][..]),
-        ("strigger", &["--set", "--down", "--program=/bin/true"][..]),
-        ("scrontab", &["-l"][..]),
-    ] {
-        let done = cluster.run(name, words).unwrap();
-        assert_eq!(
-            (done.code, done.stdout.as_str()),
-            (1, ""),
-            "{name} {words:?}"
-        );
-        assert!(done.stderr.contains("yet"), "{done:?}");
-    }
 }

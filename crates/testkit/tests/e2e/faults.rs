@@ -6,7 +6,10 @@
 
 mod campaign;
 mod client;
+mod clock;
 mod damage;
 mod disk;
+mod network;
 mod random;
+mod state;
 mod workload;

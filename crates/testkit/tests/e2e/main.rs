@@ -4,18 +4,24 @@
 //! Slurm say. A file for each subject; nothing here looks inside a daemon.
 
 mod accounting;
+mod automation;
 mod batch;
 mod clients;
 mod configuration;
 mod crash;
 mod diagnostics;
 mod faults;
+mod heterogeneous;
 mod json;
 mod lifecycle;
+mod limits;
 mod prolog;
 mod resources;
+mod security;
 mod srun;
+mod steps;
 mod submission;
+mod upgrade;
 
 use std::process::Command;
 use std::time::Duration;

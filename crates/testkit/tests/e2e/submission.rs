@@ -45,6 +45,7 @@ fn submit(cluster: &Cluster, key: &str) -> SubmitReply {
         let request = SubmitRequest {
             job: Some(job),
             test_only: false,
+            components: Vec::new(),
         };
         connect(socket)
             .await

@@ -7,6 +7,10 @@
 pub enum Tweak {
     /// Rows and records of jobs that lean on an engine that does not exist yet.
     WithoutLeftOut,
+    /// The same, in a table whose rows begin with something else: separator, and heading of the ids.
+    WithoutLeftOutBy(char, &'static str),
+    /// A table of columns of twenty: cells below these headings, and rows of jobs that are left out.
+    Wide(&'static [&'static str]),
     /// The values of these `Key=value` pairs.
     Keys(&'static [&'static str]),
     /// Cells below these headings, with their separator.
@@ -33,8 +37,8 @@ pub enum Tweak {
 pub const NEEDS_ROOM: &str = "err-salloc-nodes";
 
 use Tweak::{
-    Both, Columns, Given, JobNumbers, Keys, Nodes, Recorded, RestOfLine, Sorted, Without,
-    WithoutLeftOut,
+    Both, Columns, Given, JobNumbers, Keys, Nodes, Recorded, RestOfLine, Sorted, Wide, Without,
+    WithoutLeftOut, WithoutLeftOutBy,
 };
 
 /// A recording to compare.
@@ -64,7 +68,7 @@ const ROWS: &[Tweak] = &[WithoutLeftOut, WAITS, Sorted];
 const CUT_ROWS: &[Tweak] = &[WithoutLeftOut, WAITS_CUT, CANCELLED, Sorted];
 const PLACED_ROWS: &[Tweak] = &[WithoutLeftOut, WAITS, Sorted, Nodes];
 const LETTERS: &[Tweak] = &[
-    WithoutLeftOut,
+    WithoutLeftOutBy('|', "JOBID"),
     WAITS,
     Recorded("|1002|", "|5|"),
     Recorded("|1003|", "|39|"),
@@ -89,7 +93,27 @@ const STATES: &[Tweak] = &[
     Recorded("5|CANCELLED by 1003|", "8|CANCELLED by 39|"),
     Sorted,
 ];
-const WIDE_ROWS: &[Tweak] = &[Sorted];
+const WIDE_ROWS: &[Tweak] = &[
+    Recorded("ReqNodeNotAvail, May", "Resources           "),
+    Recorded("(ReqNodeNotAvail, Ma", "(Resources)         "),
+    Wide(&[
+        "ALLOC_NODES",
+        "ALLOC_SID",
+        // Accounts are not known to the controller, and groups are those of the players.
+        "ASSOC_ID",
+        "GROUP",
+        "UID",
+        "PRIORITY",
+        "SLUID",
+        "PENDING_TIME",
+        "TIME_LEFT",
+        // The scene's folder is longer than the column.
+        "STDOUT",
+        "SCHEDNODES",
+    ]),
+    Sorted,
+    Nodes,
+];
 const JOBS: &[Tweak] = &[
     WithoutLeftOut,
     WAITS,
@@ -336,7 +360,11 @@ pub const CASES: &[Case] = &[
     case("sacctmgr-del-user", EXACT),
     case("sacctmgr-del-qos", EXACT),
     case("sacctmgr-del-account", EXACT),
-    case("sacctmgr-del-account-inuse", EXACT),
+    // Job 18 waits for a reservation in the recording, so it is not eligible.
+    case(
+        "sacctmgr-del-account-inuse",
+        &[Tweak::Without(&["JobID = 18 "])],
+    ),
     case("err-salloc-nodes", NEW_JOBS),
     case("err-sbatch-account", NEW_JOBS),
     case("err-sbatch-array", NEW_JOBS),

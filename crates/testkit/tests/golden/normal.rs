@@ -8,7 +8,7 @@ use sluice_testkit::Finished;
 
 use super::cases::{Case, Tweak};
 use super::recording::Recording;
-use super::scene::{LEFT_OUT_JOBS, PLAYERS, Scene};
+use super::scene::{LEFT_OUT_JOBS, LEFT_OUT_NAMES, PLAYERS, Scene};
 
 /// The recorded answer as one text.
 pub fn wanted(case: &Case, recording: &Recording) -> String {
@@ -33,7 +33,18 @@ pub fn given(case: &Case, scene: &Scene, answer: &Finished) -> String {
     let mut texts = [answer.stdout.clone(), answer.stderr.clone()];
     let layout = scene.cluster.layout();
     let gold = scene.cluster.path("work/gold");
+    let wide = case
+        .tweaks
+        .iter()
+        .any(|tweak| matches!(tweak, Tweak::Wide(_)));
     for text in &mut texts {
+        if wide {
+            // Another length would shift the columns behind; players have names of one length.
+            for (name, player, _) in PLAYERS {
+                *text = replace_words(text, player, name);
+            }
+            continue;
+        }
         *text = text.replace(&*gold.to_string_lossy(), "/tmp/gold");
         *text = text.replace(&*layout.dir.to_string_lossy(), "/srv/slurm");
         for (name, player, uid) in PLAYERS {
@@ -77,6 +88,14 @@ fn tweaked(case: &Case, text: &str) -> String {
     for tweak in case.tweaks {
         match tweak {
             Tweak::WithoutLeftOut => text = without_left_out(&text),
+            Tweak::WithoutLeftOutBy(separator, heading) => {
+                text = without_left_out_by(
+                    &text,
+                    |line| line.split(*separator).map(str::to_owned).collect(),
+                    heading,
+                );
+            }
+            Tweak::Wide(names) => text = wide_rows(&text, names),
             Tweak::Keys(keys) => {
                 for key in *keys {
                     text = mask_key(&text, key);
@@ -258,6 +277,68 @@ fn without_left_out(text: &str) -> String {
         out.push('\n');
     }
     out
+}
+
+/// Rows of a table whose cell below `heading` is the id of no job that is left out.
+fn without_left_out_by(text: &str, cells: impl Fn(&str) -> Vec<String>, heading: &str) -> String {
+    let Some(header) = text.lines().next() else {
+        return text.to_owned();
+    };
+    let Some(place) = cells(header).iter().position(|cell| cell.trim() == heading) else {
+        return text.to_owned();
+    };
+    text.lines()
+        .filter(|line| {
+            let id = cells(line).get(place).and_then(|cell| leading_job(cell));
+            id.is_none_or(|id| !LEFT_OUT_JOBS.contains(&id))
+        })
+        .map(|line| format!("{line}\n"))
+        .collect()
+}
+
+/// Width of the columns of `-O` without a size.
+const WIDE: usize = 20;
+
+fn wide_cells(line: &str) -> Vec<String> {
+    let letters: Vec<char> = line.chars().collect();
+    letters
+        .chunks(WIDE)
+        .map(|chunk| chunk.iter().collect())
+        .collect()
+}
+
+fn wide_rows(text: &str, masked: &[&str]) -> String {
+    let Some(header) = text.lines().next() else {
+        return text.to_owned();
+    };
+    let headings = wide_cells(header);
+    let by_name = !headings.iter().any(|heading| heading.trim() == "JOBID");
+    let text = without_left_out_by(text, wide_cells, "JOBID");
+    text.lines()
+        .filter(|line| {
+            !(by_name
+                && wide_cells(line)
+                    .iter()
+                    .any(|cell| LEFT_OUT_NAMES.contains(&cell.trim())))
+        })
+        .map(|line| {
+            if line.len() < WIDE * 2 || line == header {
+                return format!("{line}\n");
+            }
+            let cells: Vec<String> = wide_cells(line)
+                .into_iter()
+                .zip(&headings)
+                .map(|(cell, heading)| {
+                    if masked.contains(&heading.trim()) {
+                        format!("{:<WIDE$}", "*")
+                    } else {
+                        cell
+                    }
+                })
+                .collect();
+            format!("{}\n", cells.concat())
+        })
+        .collect()
 }
 
 fn sorted(text: &str) -> String {

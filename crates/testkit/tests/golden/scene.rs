@@ -17,6 +17,11 @@ use super::recording::Recording;
 /// Jobs that lean on licences, reservations, heterogeneous jobs and limits.
 pub const LEFT_OUT_JOBS: std::ops::RangeInclusive<u32> = 16..=24;
 
+/// Their names.
+pub const LEFT_OUT_NAMES: &[&str] = &[
+    "lic", "lic2", "resv", "het", "lim1", "lim2", "lim3", "hiprio",
+];
+
 /// Users of the recording and who plays them: name, and player of the same length with its uid.
 pub const PLAYERS: &[(&str, &str, &str)] = &[
     ("alice", "games", "5"),

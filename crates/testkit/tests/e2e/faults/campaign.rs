@@ -13,6 +13,7 @@ use sluice_testkit::{Cluster, PrivatePostgres, ProcessId, wait_for, wait_until};
 
 use super::super::{READY, started};
 use super::random::Random;
+use super::state::check_bytes;
 use super::workload::{Acknowledged, Kind, work};
 
 /// How long everything may take to drain after the last fault.
@@ -397,4 +398,5 @@ fn check_replay(cluster: &mut Cluster, jobs: &[Acknowledged]) {
     })
     .unwrap();
     assert_eq!(list(cluster), live, "replay differs from the live state");
+    check_bytes(cluster);
 }

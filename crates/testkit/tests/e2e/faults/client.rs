@@ -7,8 +7,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use sluice_proto::error_code_of;
+use sluice_proto::v1::admin_client::AdminClient;
 use sluice_proto::v1::scheduler_client::SchedulerClient;
-use sluice_proto::v1::{JobDescription, RequeueJobsRequest, SignalJobsRequest, SubmitRequest};
+use sluice_proto::v1::{
+    DumpStateRequest, HoldJobsRequest, HoldKind, JobDescription, JobUpdate, RequeueJobsRequest,
+    SignalJobsRequest, SubmitRequest, UpdateJobsRequest,
+};
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
@@ -89,6 +93,7 @@ impl Client {
             let request = SubmitRequest {
                 job: Some(job.clone()),
                 test_only: false,
+                ..SubmitRequest::default()
             };
             async move { Ok(client.submit(request).await?.into_inner().job_id) }
         })
@@ -106,6 +111,53 @@ impl Client {
         done.unwrap_or_else(|status| panic!("job {job} was not cancelled: {status}"));
     }
 
+    /// Changes a job. That it has ended meanwhile is no error.
+    pub fn update_comment(&mut self, job: u32, comment: &str) {
+        let done = self.call("update", |mut client| {
+            let request = UpdateJobsRequest {
+                selectors: vec![job.to_string()],
+                update: Some(JobUpdate {
+                    comment: Some(comment.to_owned()),
+                    ..JobUpdate::default()
+                }),
+                ..UpdateJobsRequest::default()
+            };
+            async move { client.update_jobs(request).await.map(drop) }
+        });
+        done.unwrap_or_else(|status| panic!("job {job} was not updated: {status}"));
+    }
+
+    /// Holds or releases a job; refused when it is not waiting (any more).
+    pub fn hold(&mut self, job: u32, kind: HoldKind) {
+        let done = self.call("hold", |mut client| {
+            let request = HoldJobsRequest {
+                selectors: vec![job.to_string()],
+                kind: kind.into(),
+            };
+            async move { client.hold_jobs(request).await.map(drop) }
+        });
+        done.unwrap_or_else(|status| panic!("job {job} was not held or released: {status}"));
+    }
+
+    /// The whole state with its journal position.
+    pub fn dump_state(&mut self, request: DumpStateRequest) -> (u64, Vec<u8>) {
+        let socket = self.socket.clone();
+        self.runtime.block_on(async {
+            let channel = channel(socket).await.unwrap();
+            let mut chunks = AdminClient::new(channel)
+                .dump_state(request)
+                .await
+                .unwrap()
+                .into_inner();
+            let (mut position, mut state) = (0, Vec::new());
+            while let Some(chunk) = chunks.message().await.unwrap() {
+                position = chunk.position;
+                state.extend(chunk.data);
+            }
+            (position, state)
+        })
+    }
+
     /// Requeues a job. Asked twice, because the first answer was lost, it may be refused as waiting already.
     pub fn requeue(&mut self, job: u32) {
         let done = self.call("requeue", |mut client| {
@@ -120,6 +172,10 @@ impl Client {
 }
 
 async fn connect(socket: PathBuf) -> Result<SchedulerClient<Channel>, Status> {
+    channel(socket).await.map(SchedulerClient::new)
+}
+
+async fn channel(socket: PathBuf) -> Result<Channel, Status> {
     let connector = tower::service_fn(move |_| {
         let socket = socket.clone();
         async move {
@@ -130,6 +186,5 @@ async fn connect(socket: PathBuf) -> Result<SchedulerClient<Channel>, Status> {
     Endpoint::from_static("http://ctld")
         .connect_with_connector(connector)
         .await
-        .map(SchedulerClient::new)
         .map_err(|error| Status::unavailable(error.to_string()))
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sluice_testkit::{Cluster, wait_until};
+use sluice_testkit::{Cluster, run_with_deadline, wait_until};
 
 use super::super::{READY, SOON, started};
 
@@ -53,6 +53,25 @@ fn record_offsets(segment: &Path) -> Vec<usize> {
         at += 24 + length as usize;
     }
     found
+}
+
+/// Where the records of the three submissions begin.
+fn submissions(segment: &Path) -> [usize; 3] {
+    let bytes = std::fs::read(segment).unwrap();
+    let offsets = record_offsets(segment);
+    let ends = offsets[1..].iter().copied().chain([bytes.len()]);
+    let found: Vec<usize> = offsets
+        .iter()
+        .copied()
+        .zip(ends)
+        .filter(|(from, to)| {
+            bytes[*from..*to]
+                .windows(12)
+                .any(|window| window == b"JobSubmitted")
+        })
+        .map(|(from, _)| from)
+        .collect();
+    found.try_into().unwrap()
 }
 
 fn output(cluster: &Cluster) -> String {
@@ -117,24 +136,7 @@ fn a_torn_last_record_is_cut_off_and_the_start_goes_on() {
 fn damage_inside_is_refused_with_file_and_offset_and_i_says_what_is_lost() {
     let (mut cluster, jobs) = killed_with_three_jobs();
     let segment = newest(&cluster.path("state/journal"), "seg");
-    let bytes = std::fs::read(&segment).unwrap();
-    // The record of the second job: the one before the last that names it.
-    let offsets = record_offsets(&segment);
-    let ends = offsets[1..].iter().copied().chain([bytes.len()]);
-    let submissions: Vec<usize> = offsets
-        .iter()
-        .copied()
-        .zip(ends)
-        .filter(|(from, to)| {
-            let record = &bytes[*from..*to];
-            record.windows(12).any(|window| window == b"JobSubmitted")
-                || record.windows(13).any(|window| window == b"job_submitted")
-        })
-        .map(|(from, _)| from)
-        .collect();
-    let [_, second, _] = submissions[..] else {
-        panic!("{submissions:?}")
-    };
+    let second = submissions(&segment)[1];
     flip(&segment, second + 60);
 
     cluster.start_ctld().unwrap();
@@ -144,7 +146,8 @@ fn damage_inside_is_refused_with_file_and_offset_and_i_says_what_is_lost() {
     assert!(
         said.contains(&format!("{} at offset {second}:", segment.display()))
             && said.contains("lost position")
-            && said.contains("start ctld once with -i"),
+            && said.contains("sluice journal check")
+            && said.contains("one start of ctld with -i"),
         "{said}"
     );
     cluster.kill_ctld().unwrap_or_default();
@@ -166,6 +169,78 @@ fn damage_inside_is_refused_with_file_and_offset_and_i_says_what_is_lost() {
     cluster.start_ctld().unwrap();
     wait_serving(&cluster);
     assert_eq!(held_jobs(&cluster), [jobs[0], jobs[2]]);
+}
+
+/// The offline commands: the check tells exactly what would be lost and changes nothing, the repair does nothing without the
+/// word, and after it `ctld` starts with what was announced.
+#[test]
+fn a_damaged_journal_is_checked_and_repaired_offline() {
+    let (mut cluster, jobs) = killed_with_three_jobs();
+    let state = cluster.path("state");
+    let journal = |args: &[&str]| {
+        let mut command = cluster.program(&cluster.bin_program("sluice"));
+        command.arg("journal").args(args).arg(&state);
+        run_with_deadline(command, SOON).unwrap()
+    };
+    let sound = journal(&["check"]);
+    assert!(
+        sound.code == 0 && sound.stdout.ends_with("ctld starts from this\n"),
+        "{sound:?}"
+    );
+    assert_eq!(journal(&["repair"]).code, 0, "nothing to do");
+
+    let segment = newest(&cluster.path("state/journal"), "seg");
+    let second = submissions(&segment)[1];
+    let bytes = std::fs::read(&segment).unwrap();
+    // In a text of the record, so that its structure can be read; and a torn write at the end besides.
+    let at = second
+        + bytes[second..]
+            .windows(4)
+            .position(|window| window == b"kept")
+            .unwrap();
+    flip(&segment, at);
+    let mut torn = std::fs::read(&segment).unwrap();
+    torn.extend([7; 10]);
+    std::fs::write(&segment, &torn).unwrap();
+
+    let found = journal(&["check"]);
+    assert_eq!(found.code, 1, "{found:?}");
+    for words in [
+        format!("damage: {} at offset {second}: ", segment.display()),
+        format!("JobSubmitted (job {})", jobs[1]),
+        format!("jobs that would be lost: {}\n", jobs[1]),
+        "ctld refuses to start from this".to_owned(),
+    ] {
+        assert!(
+            found.stdout.contains(&words),
+            "{words:?} in {}",
+            found.stdout
+        );
+    }
+    let refused = journal(&["repair"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(
+        refused.stderr.contains("nothing was changed") && refused.stderr.contains("--accept-loss"),
+        "{refused:?}"
+    );
+    assert_eq!(std::fs::read(&segment).unwrap(), torn);
+    assert!(files(&cluster.path("state/journal"), "damaged").is_empty());
+
+    let done = journal(&["repair", "--accept-loss"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(files(&cluster.path("state/journal"), "damaged").len(), 1);
+    assert_eq!(journal(&["check"]).code, 0);
+    cluster.start_ctld().unwrap();
+    wait_serving(&cluster);
+    assert_eq!(held_jobs(&cluster), [jobs[0], jobs[2]]);
+    // Nobody mends what is in use.
+    let mut command = cluster.program(&cluster.bin_program("sluice"));
+    command.args(["journal", "repair"]).arg(&state);
+    let in_use = run_with_deadline(command, SOON).unwrap();
+    assert!(
+        in_use.code == 1 && in_use.stderr.contains("in use by process"),
+        "{in_use:?}"
+    );
 }
 
 /// The newest checkpoint is damaged: the older one and the journal behind it give the same state.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sluice_proto::v1::JobDescription;
+use sluice_proto::v1::{HoldKind, JobDescription};
 
 use super::client::Client;
 use super::random::Random;
@@ -75,7 +75,8 @@ pub fn work(
     let mut client = Client::new(socket);
     let mut done = Vec::new();
     let mut to_do: Vec<(Acknowledged, Instant)> = Vec::new();
-    let deadline = Instant::now() + Duration::from_secs(240);
+    // The long form on a busy machine takes minutes.
+    let deadline = Instant::now() + Duration::from_secs(900);
     for number in 0..count {
         let kind = match random.below(10) {
             0..=4 => Kind::Exit(random.below(4) as u8),
@@ -92,6 +93,7 @@ pub fn work(
             to_do.push((job, Instant::now() + random.millis(0, 1_500)));
         }
         std::thread::sleep(random.millis(0, pause_ms));
+        meddle(&mut client, &done, &mut random);
         follow_up(&mut client, &mut to_do, &runs);
     }
     while !to_do.is_empty() {
@@ -100,6 +102,24 @@ pub fn work(
         follow_up(&mut client, &mut to_do, &runs);
     }
     done
+}
+
+/// Changes that users make to jobs of theirs, whatever state those are in; none changes how a job ends.
+fn meddle(client: &mut Client, jobs: &[Acknowledged], random: &mut Random) {
+    let Some(job) = random
+        .pick(jobs)
+        .filter(|job| job.kind != Kind::CancelledHeld)
+    else {
+        return;
+    };
+    match random.below(4) {
+        0 => client.update_comment(job.id, &format!("seen {}", random.below(100))),
+        1 => {
+            client.hold(job.id, HoldKind::Uhold);
+            client.hold(job.id, HoldKind::Release);
+        }
+        _ => {}
+    }
 }
 
 fn follow_up(client: &mut Client, to_do: &mut Vec<(Acknowledged, Instant)>, runs: &Path) {
