@@ -90,10 +90,7 @@ pub fn submit_one(cluster: &mut Cluster, number: u32, shapes: u32) {
         group_name: "users".to_owned(),
         group_names: Vec::new(),
         default_account: None,
-        caller: Caller {
-            uid: 1000,
-            privileged: false,
-        },
+        caller: Caller::user(1000),
     };
     Transaction::run(cluster, NOW, |t| submit(t, submission)).expect("accepted");
 }

@@ -163,6 +163,16 @@ async fn one_link(
     Ok(())
 }
 
+/// Addresses of the controllers, each with the port.
+#[must_use]
+pub fn controller_addresses(config: &sluice_config::ClusterConfig) -> Vec<String> {
+    config
+        .controllers
+        .iter()
+        .map(|controller| format!("{}:{}", controller.address(), config.slurmctld_port))
+        .collect()
+}
+
 /// A token for the node's agent, and the controller's pin.
 ///
 /// # Errors

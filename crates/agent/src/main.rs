@@ -135,19 +135,48 @@ fn print_gres(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A node that is not in the local file may have been made by hand (`scontrol create NodeName=`): then the controller knows it, and
+/// the agent takes the configuration from there. The file says where the controller is and where the key may lie.
+fn ask_controller(
+    options: &mut Options,
+    choice: &mut NodeChoice,
+    (config, source): &(
+        sluice_config::ClusterConfig,
+        sluice_agent::node::ConfigSource,
+    ),
+) {
+    let Err(error) = sluice_agent::node::find_node(config, choice.name.as_deref()) else {
+        return;
+    };
+    let hosts = sluice_agent::connection::controller_addresses(config);
+    if choice.key_file.is_none() {
+        choice.key_file = sluice_agent::node::key_files(config, source)
+            .into_iter()
+            .find(|path| path.is_file());
+    }
+    if hosts.is_empty() || choice.key_file.is_none() {
+        return;
+    }
+    eprintln!("agentd: {error}; asking the controller whether the node was made by hand");
+    options.conf_server = hosts;
+}
+
 fn run(options: &Options) -> anyhow::Result<()> {
-    let choice = choice(options);
+    let mut choice = choice(options);
+    let options = &mut options.clone();
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     if let Some(nice) = options.nice {
         set_nice(nice);
     }
     // A fetched configuration needs the network and so a runtime; a local one is read before the fork, so that its
     // faults appear on the terminal.
-    let local = if options.conf_server.is_empty() {
-        Some(config_source::read_local(options)?)
-    } else {
-        None
-    };
+    let mut local = None;
+    if options.conf_server.is_empty() {
+        let read = config_source::read_local(options)?;
+        ask_controller(options, &mut choice, &read);
+        local = Some(read).filter(|_| options.conf_server.is_empty());
+    }
+    let options = &*options;
     let log_file = options.log_file.clone().or_else(|| {
         let (config, source) = local.as_ref()?;
         let node = sluice_agent::node::find_node(config, choice.name.as_deref()).ok()?;

@@ -97,6 +97,16 @@ pub fn find_node(config: &ClusterConfig, name: Option<&str>) -> Result<NodeConfi
         .ok_or(NodeError::UnknownHost(host))
 }
 
+/// Where the cluster's key may lie, without what the command line says.
+#[must_use]
+pub fn key_files(config: &ClusterConfig, source: &ConfigSource) -> Vec<PathBuf> {
+    let mut files = vec![PathBuf::from(&config.auth.jwt_key)];
+    if let Some(folder) = source.path.parent() {
+        files.extend(["slurm.key", "jwt_hs256.key"].map(|name| folder.join(name)));
+    }
+    files
+}
+
 impl NodeContext {
     /// Puts everything together.
     ///
@@ -114,11 +124,8 @@ impl NodeContext {
             &node.hostname,
             &node.name,
         ));
-        let mut key_files: Vec<PathBuf> = choice.key_file.iter().cloned().collect();
-        key_files.push(PathBuf::from(&config.auth.jwt_key));
-        if let Some(folder) = source.path.parent() {
-            key_files.extend(["slurm.key", "jwt_hs256.key"].map(|name| folder.join(name)));
-        }
+        let own = key_files(&config, &source);
+        let key_files = choice.key_file.iter().cloned().chain(own).collect();
         Ok(Self {
             cgroup: cgroup_base::prepare(&config, &node.name, &spool),
             machine_cpus: hardware::machine_cpus(),
@@ -223,6 +230,16 @@ impl NodeContext {
         let binds = config.agent.task_affinity
             || (config.agent.task_cgroup && config.cgroup.constrain_cores);
         let job_memory = job.map_or(MemoryMib(0), |job| job.memory);
+        let params: Vec<String> = config
+            .agent
+            .task_plugin_param
+            .iter()
+            .map(|item| item.to_ascii_lowercase())
+            .collect();
+        let param = |known: &[&str]| {
+            let found = params.iter().find(|item| known.contains(&item.as_str()));
+            found.cloned().unwrap_or_default()
+        };
         let mut settings = NodeSettings {
             environment,
             default_environment: job
@@ -256,6 +273,13 @@ impl NodeContext {
             } else {
                 Vec::new()
             },
+            bind_default: param(&["none", "sockets", "cores", "threads"]),
+            autobind: params
+                .iter()
+                .find_map(|item| item.strip_prefix("autobind="))
+                .unwrap_or_default()
+                .to_owned(),
+            bind_verbose: params.iter().any(|item| item == "verbose"),
         };
         if let (Some(kill), Some(cgroup)) = (launch.options.oom_kill_step, &mut settings.cgroup) {
             cgroup.oom_kill_step = kill;

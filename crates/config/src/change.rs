@@ -8,7 +8,7 @@ use sluice_model::gres::parse_node_gres;
 use sluice_model::hostlist::{collapse_hostlist, parse_hostlist};
 
 use crate::cluster::{ClusterConfig, GresConfig, NodeConfig, NodeInitialState, PartitionConfig};
-use crate::diagnostic::{ConfigErrors, Diagnostics, Origin, Severity};
+use crate::diagnostic::{ConfigErrors, Detail, Diagnostics, Origin, Severity};
 use crate::keys::Scope;
 use crate::slurm::nodes::{self, NodeContext, expand};
 use crate::slurm::partitions::{PartitionContext, partitions};
@@ -25,6 +25,9 @@ const RIVALS: &[&[&str]] = &[
     &["Priority", "PriorityJobFactor"],
     &["OverSubscribe", "Shared"],
 ];
+
+/// Longest name of a node made by hand.
+const NODE_NAME_BYTES_MAX: usize = 255;
 
 /// Why a change cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -47,12 +50,36 @@ fn origin() -> Origin {
 fn values(scope: Scope, pairs: &[(String, String)]) -> Result<Values, ConfigErrors> {
     let mut diags = Diagnostics::default();
     let origin = origin();
+    for (key, value) in pairs {
+        if !is_one_word(scope, key, value) {
+            diags.error(
+                &origin,
+                Detail::pair(key, value),
+                "has characters that a line of slurm.conf cannot hold there",
+            );
+        }
+    }
     let pairs: Vec<Pair> = pairs
         .iter()
         .map(|(key, value)| Pair::new(key, value.clone(), &origin))
         .collect();
     let values = Values::collect(scope, origin, &pairs, &mut diags);
     finish(diags).map(|()| values)
+}
+
+/// The nodes made by hand are told to the agents as lines of slurm.conf: nothing may begin another line, word or remark.
+fn is_one_word(scope: Scope, key: &str, value: &str) -> bool {
+    let is_text = ["Reason", "Comment", "Extra"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(key));
+    let fits = |c: char| {
+        let parts = scope == Scope::Node && !is_text && (c.is_whitespace() || "#\"'\\".contains(c));
+        !c.is_control() && !parts
+    };
+    let key_fits = key
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "_+-".contains(c));
+    key_fits && value.chars().all(fits)
 }
 
 /// Errors only: what a file would be warned about is no news to somebody who changes it by hand.
@@ -192,6 +219,23 @@ impl ClusterConfig {
         if !made.iter().all(allowed) {
             return Err(ChangeError::NodeState);
         }
+        // A name becomes part of paths (%n) and of lines.
+        let is_name = |name: &str| {
+            name.len() <= NODE_NAME_BYTES_MAX
+                && name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+        };
+        if let Some(node) = made.iter().find(|node| !is_name(&node.name)) {
+            let mut diags = Diagnostics::default();
+            diags.error(
+                &origin(),
+                Detail::pair("NodeName", &node.name),
+                "is no name: letters, digits and _ . - are",
+            );
+            finish(diags)?;
+        }
         Ok(made)
     }
 
@@ -230,5 +274,48 @@ impl ClusterConfig {
             });
         }
         Some(list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> ClusterConfig {
+        let text = "ClusterName=c\nSlurmctldHost=h\nNodeName=n1\nPartitionName=p Nodes=n1\n";
+        ClusterConfig::parse_slurm_conf(text)
+            .expect("valid configuration")
+            .config
+    }
+
+    /// A new node's line is read by every agent: it must stay one line with these words.
+    #[test]
+    fn nothing_gets_into_the_configuration_beside_the_node() {
+        let config = config();
+        let made = |key: &str, value: &str| {
+            let settings = [("NodeName", "c1"), ("State", "CLOUD"), (key, value)]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()));
+            config.nodes_of_line(&settings)
+        };
+        for (key, value) in [
+            ("Features", "x\nProlog=/tmp/evil"),
+            ("NodeHostname", "h Prolog=/tmp/evil"),
+            ("NodeAddr", "h#"),
+            ("Features\nProlog", "/tmp/evil"),
+            ("Reason", "a\nProlog=/tmp/evil"),
+        ] {
+            assert!(made(key, value).is_err(), "{key:?}={value:?}");
+        }
+        let nodes = made("Reason", "made by \"hand\" # today").expect("a node");
+        let lines: Vec<String> = nodes.iter().map(NodeConfig::slurm_conf_line).collect();
+        assert_eq!(lines.len(), 1);
+        let text = format!("ClusterName=c\nSlurmctldHost=h\n{}\n", lines.concat());
+        let read = ClusterConfig::parse_slurm_conf(&text)
+            .expect("readable")
+            .config;
+        assert_eq!(
+            read.nodes[0].reason.as_deref(),
+            Some("made by \"hand\" # today")
+        );
     }
 }

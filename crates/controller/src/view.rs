@@ -105,7 +105,7 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         state: job.state,
         reason,
         reason_text,
-        priority: job.priority,
+        priority: shown_priority(job),
         partition: if pending && !job.request.partitions.is_empty() {
             job.request.partitions.join(",")
         } else {
@@ -120,9 +120,13 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         derived_exit_status: job.derived_exit_status,
         time_limit,
         submit_time: job.submit_time,
-        eligible_time: job.eligible_time,
+        // A held job that is to begin later is eligible then at the earliest.
+        eligible_time: job.eligible_time.or(job.begin_time),
         // Priority by age begins when the job could run.
-        accrue_time: job.eligible_time.filter(|time| *time <= now),
+        accrue_time: job
+            .eligible_time
+            .max(job.eligible_time.and(job.accrue_reset))
+            .filter(|time| *time <= now),
         start_time,
         end_time,
         suspend_time: job.suspend_time,
@@ -259,6 +263,14 @@ pub fn file_path(cluster: &Cluster, job: &Job, pattern: Option<&str>) -> String 
     }
 }
 
+/// What its place in the queue follows from; 0 of a job that is held, and of no other.
+fn shown_priority(job: &Job) -> u32 {
+    match job.priority {
+        0 => 0,
+        _ => u32::try_from(job.standing().max(1)).unwrap_or(u32::MAX),
+    }
+}
+
 /// A step as the commands show it.
 #[must_use]
 pub fn step_info(job: &Job, step: &Step) -> StepInfo {
@@ -271,6 +283,7 @@ pub fn step_info(job: &Job, step: &Step) -> StepInfo {
     let array = job.array.as_ref();
     StepInfo {
         job_id: job.id,
+        submit_time: job.submit_time,
         array_job_id: array.map(|a| a.array_job_id),
         array_task_id: array.and_then(|a| a.task_id),
         step_id: step.id,

@@ -12,13 +12,15 @@ use sluice_controller::command::het;
 use sluice_controller::command::hold::{HoldKind, hold_targets};
 use sluice_controller::command::requeue::{RequeueRequest, requeue_targets};
 use sluice_controller::command::submit::Submission;
+use sluice_controller::command::suspend::suspend_targets;
 use sluice_controller::command::{Rejection, TargetOutcome};
 use sluice_model::error_code::ErrorCode;
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::ids::JobId;
 use sluice_model::job::JobDescription;
 use sluice_model::launch::AgentOrder;
-use world::{ALICE, World, cpus};
+use sluice_model::time::TimeLimit;
+use world::{ALICE, ROOT, World, cpus};
 
 fn try_submit(w: &mut World, parts: Vec<JobDescription>) -> Result<Vec<JobId>, Rejection> {
     let size = parts.len() as u32;
@@ -39,7 +41,7 @@ fn try_submit(w: &mut World, parts: Vec<JobDescription>) -> Result<Vec<JobId>, R
             group_name: "users".to_owned(),
             group_names: vec!["users".to_owned()],
             default_account: None,
-            caller: ALICE,
+            caller: ALICE.clone(),
         })
         .collect();
     let leader = w.run(|t| het::submit(t, submissions))?.job_id;
@@ -158,7 +160,10 @@ fn all_start_or_none() {
         "three nodes are needed, two are free"
     );
     // A later job that would take the free nodes for longer than the first runs.
-    let later = w.submit(full(2));
+    let later = w.submit(JobDescription {
+        time_limit: Some(TimeLimit::Minutes(120)),
+        ..full(2)
+    });
     w.pass();
     assert_eq!(states(&w, &ids), "PD PD");
     assert_eq!(w.state(later), "PD");
@@ -285,4 +290,46 @@ fn requeueing() {
     w.pass();
     assert_eq!(states(&w, &ids), "R R");
     w.check();
+}
+
+/// The leader's id stops and continues all components; a component alone is refused.
+#[test]
+fn suspending() {
+    let mut w = World::new();
+    let ids = submit(&mut w, vec![cpus(1), cpus(1)]);
+    w.pass();
+    let suspend = |w: &mut World, target: String, resume| {
+        let outcomes = w
+            .run(|t| Ok(suspend_targets(t, &[target], resume, &ROOT)))
+            .unwrap();
+        codes(&outcomes)
+    };
+    for alone in [format!("{}+1", ids[0]), ids[1].to_string()] {
+        assert_eq!(
+            suspend(&mut w, alone, false),
+            [Some(ErrorCode::NotHetJobLeader)]
+        );
+    }
+    assert_eq!(states(&w, &ids), "R R");
+    assert_eq!(suspend(&mut w, ids[0].to_string(), false), [None]);
+    assert_eq!(states(&w, &ids), "S S");
+    assert_eq!(suspend(&mut w, format!("{}+0", ids[0]), true), [None]);
+    assert_eq!(states(&w, &ids), "R R");
+    w.check();
+}
+
+/// Components have one name and one user: none of them waits for another because of that.
+#[test]
+fn components_with_singleton_do_not_wait_for_each_other() {
+    let mut w = World::new();
+    let singleton = |count| JobDescription {
+        name: Some("same".to_owned()),
+        dependency: Some("singleton".to_owned()),
+        ..cpus(count)
+    };
+    let ids = submit(&mut w, vec![singleton(1), singleton(2)]);
+    let later = submit(&mut w, vec![singleton(1), singleton(1)]);
+    w.pass();
+    assert_eq!(states(&w, &ids), "R R");
+    assert_eq!(states(&w, &later), "PD PD");
 }

@@ -56,6 +56,8 @@ pub fn run(options: &CtldOptions) -> anyhow::Result<()> {
     let env_conf = std::env::var_os("SLURM_CONF");
     let conf_file = sluice_config::find_conf(options.conf_file.as_deref(), env_conf.as_deref())
         .context("no configuration: give -f FILE or set SLURM_CONF")?;
+    // The daemon leaves the folder it is started in.
+    let conf_file = std::path::absolute(&conf_file).unwrap_or(conf_file);
     let loaded = ClusterConfig::load(&conf_file).map_err(|errors| anyhow::anyhow!("{errors}"))?;
     let config = Arc::new(loaded.config);
     let state_dir = PathBuf::from(&config.paths.state_save_location);

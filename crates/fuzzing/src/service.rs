@@ -4,6 +4,8 @@
 //! Stateful: jobs of earlier inputs are there. A panic of the writer's or planner's thread counts like one here (the smoke run
 //! and libFuzzer end at any panic). After some inputs the state must be what a replay of its journal gives.
 
+mod seeds;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +26,6 @@ use sluice_ctld::core::writer::{Outputs, Writer};
 use sluice_ctld::core::{CoreHandle, Sessions, Watchers, now};
 use sluice_ctld::journal::{EventJournal, EventJournalOptions, Position, encode_state};
 use sluice_ctld::services::Shared;
-use sluice_proto::v1;
 use sluice_proto::{encode_report, v1::AgentMessage};
 use tokio::sync::{mpsc, watch};
 use tower::ServiceExt;
@@ -32,6 +33,7 @@ use tower::ServiceExt;
 use crate::Target;
 use crate::messages::reports;
 use crate::mutate::{Kind, join_records, split_records};
+use seeds::call_seeds;
 
 /// The cluster that is called.
 const CONF: &str = "ClusterName=c
@@ -44,6 +46,9 @@ GresTypes=gpu
 DefMemPerCPU=100
 ReturnToService=2
 Licenses=matlab:4
+ScronParameters=enable
+RebootProgram=/bin/true
+SlurmctldParameters=allow_user_triggers
 SlurmdParameters=config_overrides
 NodeName=n[1-4] CPUs=4 RealMemory=4000 Gres=gpu:a:2 Feature=x,y
 PartitionName=main Nodes=ALL Default=YES MaxTime=1-0
@@ -114,6 +119,8 @@ const METHODS: &[&str] = &[
     "Automation/GetCrontab",
     "Automation/PutCrontab",
     "Automation/RemoveCrontab",
+    "Admin/Reconfigure",
+    "Admin/SetDebug",
 ];
 
 /// A controller without listeners.
@@ -344,206 +351,6 @@ fn with_controller(act: impl FnOnce(&mut Controller)) {
     }
 }
 
-/// Valid calls: every method, with jobs of several kinds.
-fn call_seeds() -> Vec<Vec<u8>> {
-    let mut seeds = Vec::new();
-    let mut add = |method: &str, who: u8, message: Vec<u8>| {
-        let index = METHODS.iter().position(|have| *have == method);
-        let index = index.expect("a known method") as u8;
-        seeds.push([vec![index, who], message].concat());
-    };
-    let job = |key: &str| v1::JobDescription {
-        name: Some("j".to_owned()),
-        script: Some(b"#!/bin/sh\ntrue\n".to_vec()),
-        work_dir: "/tmp".to_owned(),
-        environment: vec!["PATH=/bin".to_owned()],
-        batch: true,
-        uid: u32::MAX,
-        gid: u32::MAX,
-        submission_key: key.to_owned(),
-        umask: 0o022,
-        ..Default::default()
-    };
-    let jobs = [
-        job("a"),
-        v1::JobDescription {
-            array: Some("0-9%2".to_owned()),
-            ..job("b")
-        },
-        v1::JobDescription {
-            min_nodes: Some(2),
-            max_nodes: Some(3),
-            ntasks: Some(4),
-            cpus_per_task: Some(2),
-            mem_per_cpu: Some(100),
-            constraint: Some("x&y".to_owned()),
-            ..job("c")
-        },
-        v1::JobDescription {
-            dependency: Some("afterany:1,singleton".to_owned()),
-            licenses: Some("matlab:1".to_owned()),
-            begin_time: Some(1_900_000_000),
-            nice: 5,
-            ..job("d")
-        },
-        v1::JobDescription {
-            batch: false,
-            script: None,
-            required_nodes: Some("n[1-2]".to_owned()),
-            excluded_nodes: Some("n3".to_owned()),
-            hold: true,
-            ..job("")
-        },
-        v1::JobDescription {
-            gres_per_node: vec![v1::GresRequest {
-                name: "gpu".to_owned(),
-                count: 1,
-                ..Default::default()
-            }],
-            mem_per_node: Some(0),
-            ..job("")
-        },
-    ];
-    for (nth, job) in jobs.into_iter().enumerate() {
-        for test_only in [false, true] {
-            let request = v1::SubmitRequest {
-                job: Some(job.clone()),
-                test_only,
-                components: Vec::new(),
-            };
-            add("Scheduler/Submit", nth as u8, request.encode_to_vec());
-        }
-    }
-    for (who, target) in ["1", "2_3", "2_[4-9]", "3", "4.0"].into_iter().enumerate() {
-        let (who, selectors) = (who as u8 % 3, vec![target.to_owned()]);
-        add(
-            "Scheduler/SignalJobs",
-            who,
-            v1::SignalJobsRequest {
-                targets: selectors.clone(),
-                ..Default::default()
-            }
-            .encode_to_vec(),
-        );
-        add(
-            "Scheduler/UpdateJobs",
-            who,
-            v1::UpdateJobsRequest {
-                selectors: selectors.clone(),
-                update: Some(v1::JobUpdate {
-                    comment: Some("x".to_owned()),
-                    ..Default::default()
-                }),
-                ..Default::default()
-            }
-            .encode_to_vec(),
-        );
-        for kind in 1..=3 {
-            add(
-                "Scheduler/HoldJobs",
-                who,
-                v1::HoldJobsRequest {
-                    selectors: selectors.clone(),
-                    kind,
-                }
-                .encode_to_vec(),
-            );
-        }
-        add(
-            "Scheduler/RequeueJobs",
-            who,
-            v1::RequeueJobsRequest {
-                selectors: selectors.clone(),
-                ..Default::default()
-            }
-            .encode_to_vec(),
-        );
-        add(
-            "Scheduler/SuspendJobs",
-            who,
-            v1::SuspendJobsRequest {
-                selectors,
-                ..Default::default()
-            }
-            .encode_to_vec(),
-        );
-    }
-    add(
-        "Scheduler/UpdateNodes",
-        0,
-        v1::UpdateNodesRequest {
-            update: Some(v1::NodeUpdate {
-                nodes: "n[1-2]".to_owned(),
-                reason: Some("r".to_owned()),
-                ..Default::default()
-            }),
-        }
-        .encode_to_vec(),
-    );
-    for job_id in 1..=4 {
-        add(
-            "Scheduler/CreateStep",
-            0,
-            v1::CreateStepRequest {
-                step: Some(v1::StepDescription {
-                    job_id,
-                    name: "s".to_owned(),
-                    ..Default::default()
-                }),
-            }
-            .encode_to_vec(),
-        );
-        add(
-            "Scheduler/CompleteAllocation",
-            0,
-            v1::CompleteAllocationRequest {
-                job_id,
-                wait_status: 256,
-            }
-            .encode_to_vec(),
-        );
-        add(
-            "Scheduler/NotifyJob",
-            0,
-            v1::NotifyJobRequest {
-                job_id,
-                text: "t".to_owned(),
-            }
-            .encode_to_vec(),
-        );
-    }
-    let settings = |pairs: &[(&str, &str)]| {
-        let entry = |(key, value): &(&str, &str)| v1::ConfigEntry {
-            key: (*key).to_owned(),
-            value: (*value).to_owned(),
-        };
-        pairs.iter().map(entry).collect::<Vec<_>>()
-    };
-    let partition = v1::ChangePartitionRequest {
-        name: "third".to_owned(),
-        create: true,
-        settings: settings(&[("Nodes", "n[1-3]"), ("MaxTime", "1-0"), ("State", "UP")]),
-    };
-    add("Admin/ChangePartition", 0, partition.encode_to_vec());
-    let nodes = v1::CreateNodesRequest {
-        settings: settings(&[("NodeName", "c[1-2]"), ("CPUs", "4"), ("State", "CLOUD")]),
-    };
-    add("Admin/CreateNodes", 0, nodes.encode_to_vec());
-    let crontab = v1::PutCrontabRequest {
-        uid: 0,
-        text: "*/5 1-3 * * mon true\n@daily x\n".to_owned(),
-        jobs: vec![job(""), job("")],
-    };
-    add("Automation/PutCrontab", 0, crontab.encode_to_vec());
-    for (index, _) in METHODS.iter().enumerate() {
-        // Empty, and a number and a text in the first fields: what most requests have.
-        seeds.push(vec![index as u8, 0]);
-        seeds.push(vec![index as u8, 0, 0x08, 0x01]);
-        seeds.push(vec![index as u8, 1, 0x0A, 0x01, b'1']);
-    }
-    seeds
-}
-
 fn agent(node: u8) -> Identity {
     Identity {
         uid: 0,
@@ -656,4 +463,34 @@ pub(crate) fn recorded() -> (Vec<u8>, Vec<Vec<u8>>) {
         records.push(rmp_serde::to_vec_named(&record.event).expect("entry"));
     }
     (base, records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A method that is added is fuzzed too. Shutdown alone is left out: what it does is to end this process's controller.
+    #[test]
+    fn every_method_is_a_target() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../proto/sluice/v1");
+        let mut missing = Vec::new();
+        for file in std::fs::read_dir(dir).expect("proto").flatten() {
+            let text = std::fs::read_to_string(file.path()).expect("a text");
+            let mut service = String::new();
+            for line in text.lines().map(str::trim) {
+                if let Some(rest) = line.strip_prefix("service ") {
+                    service = rest.trim_end_matches([' ', '{']).to_owned();
+                }
+                let method = line
+                    .strip_prefix("rpc ")
+                    .and_then(|rest| rest.split('(').next());
+                if let Some(method) = method {
+                    missing.push(format!("{service}/{method}"));
+                }
+            }
+        }
+        assert!(missing.len() > METHODS.len(), "{missing:?}");
+        missing.retain(|name| !METHODS.contains(&name.as_str()));
+        assert_eq!(missing, ["Admin/Shutdown", "Agents/Connect"]);
+    }
 }

@@ -58,6 +58,9 @@ pub enum BindError {
     /// Of `--cpu-bind`.
     #[error("unrecognized --cpu-bind argument \"{0}\"")]
     Cpu(String),
+    /// An item of a map or mask that is no number.
+    #[error("Failed to validate number: {0}, the offending character is {1}")]
+    Number(String, char),
     /// Of `--mem-bind`.
     #[error("unrecognized --mem-bind argument \"{0}\"")]
     Memory(String),
@@ -79,8 +82,9 @@ fn words(text: &str) -> Vec<(String, Option<Vec<String>>)> {
     found
 }
 
-/// Repeats `item*n`.
-fn repeated<T: Clone>(items: &[String], read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+/// Repeats `item*n`; `None` when there is nothing, or one of the items cannot be read.
+#[must_use]
+pub fn repeated<T: Clone>(items: &[String], read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
     let mut all = Vec::new();
     for item in items {
         let (value, times) = match item.split_once('*') {
@@ -96,7 +100,9 @@ fn repeated<T: Clone>(items: &[String], read: impl Fn(&str) -> Option<T>) -> Opt
     (!all.is_empty()).then_some(all)
 }
 
-fn number(text: &str) -> Option<u32> {
+/// A number of a map, decimal or hexadecimal.
+#[must_use]
+pub fn number(text: &str) -> Option<u32> {
     let value = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u32::from_str_radix(digits, 16).ok()?,
         None => text.parse().ok()?,
@@ -105,7 +111,8 @@ fn number(text: &str) -> Option<u32> {
 }
 
 /// The bits of a hexadecimal mask.
-fn mask(text: &str) -> Option<CpuSet> {
+#[must_use]
+pub fn mask(text: &str) -> Option<CpuSet> {
     let digits = text
         .strip_prefix("0x")
         .or_else(|| text.strip_prefix("0X"))
@@ -126,6 +133,15 @@ fn mask(text: &str) -> Option<CpuSet> {
     (!bits.is_empty()).then_some(bits)
 }
 
+/// The first letter that belongs to no number.
+fn offending(item: &str) -> Option<(String, char)> {
+    let digits = item.trim_start_matches("0x").trim_start_matches("0X");
+    let letter = digits
+        .chars()
+        .find(|letter| !letter.is_ascii_hexdigit() && *letter != '*')?;
+    Some((item.to_owned(), letter))
+}
+
 impl CpuBind {
     /// Reads the value of the option.
     ///
@@ -134,8 +150,11 @@ impl CpuBind {
     pub fn parse(text: &str) -> Result<Self, BindError> {
         let mut bind = Self::default();
         for (word, list) in words(text) {
-            let bad = || BindError::Cpu(word.clone());
             let items = list.as_deref().unwrap_or_default();
+            let bad = || match items.iter().find_map(|item| offending(item)) {
+                Some((item, letter)) => BindError::Number(item, letter),
+                None => BindError::Cpu(word.clone()),
+            };
             bind.kind = match word.as_str() {
                 "verbose" | "v" => {
                     bind.verbose = true;
@@ -222,6 +241,22 @@ impl MemBind {
         Ok(bind)
     }
 
+    fn items(&self) -> Vec<String> {
+        self.list.split(',').map(str::to_owned).collect()
+    }
+
+    /// The NUMA nodes of a map, one a task by turns.
+    #[must_use]
+    pub fn map(&self) -> Vec<u32> {
+        repeated(&self.items(), number).unwrap_or_default()
+    }
+
+    /// The NUMA nodes of masks, by turns.
+    #[must_use]
+    pub fn masks(&self) -> Vec<CpuSet> {
+        repeated(&self.items(), mask).unwrap_or_default()
+    }
+
     /// `SLURM_MEM_BIND` and its parts.
     #[must_use]
     pub fn variables(&self) -> Vec<(&'static str, String)> {
@@ -233,15 +268,21 @@ impl MemBind {
         if !self.kind.is_empty() {
             all = format!("{all},{}{}", self.kind, self.list);
         }
-        let flag = |set: bool, word: &str| if set { word.to_owned() } else { String::new() };
-        vec![
+        let flag = |name: &'static str, set: bool, word: &str| set.then(|| (name, word.to_owned()));
+        let always = [
             ("SLURM_MEM_BIND", all),
             ("SLURM_MEM_BIND_VERBOSE", word.to_owned()),
             ("SLURM_MEM_BIND_TYPE", self.kind.clone()),
             ("SLURM_MEM_BIND_LIST", self.list.clone()),
-            ("SLURM_MEM_BIND_SORT", flag(self.sort, "sort")),
-            ("SLURM_MEM_BIND_PREFER", flag(self.prefer, "prefer")),
-        ]
+        ];
+        let flags = [
+            flag("SLURM_MEM_BIND_SORT", self.sort, "sort"),
+            flag("SLURM_MEM_BIND_PREFER", self.prefer, "prefer"),
+        ];
+        always
+            .into_iter()
+            .chain(flags.into_iter().flatten())
+            .collect()
     }
 }
 

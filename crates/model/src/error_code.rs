@@ -191,6 +191,10 @@ error_codes! {
     TriggerDuplicate = 2089 "TRIGGER_DUP" "Duplicate event trigger",
     /// A fault of the system itself.
     Internal = 2090 "INTERNAL" "Slurm internal error, contact system administrator",
+    /// A crontab's job is changed by its owner's crontab.
+    CronJobModify = 2096 "CANNOT_MODIFY_CRON_JOB" "Cannot modify scrontab jobs through scontrol",
+    /// A crontab's job is cancelled on purpose only.
+    CronJobCancel = 2098 "CANNOT_CANCEL_CRON_JOB" "Cannot cancel scrontab jobs without --cron flag.",
     /// Partition DOWN.
     PartitionDown = 2101 "PARTITION_DOWN" "Required partition not available (down)",
     /// Something that only the leader of a heterogeneous job takes.

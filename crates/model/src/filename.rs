@@ -50,7 +50,7 @@ pub enum FilenameScope {
 /// What a pattern needs.
 #[must_use]
 pub fn pattern_scope(pattern: &str) -> FilenameScope {
-    if pattern.starts_with('\\') {
+    if pattern.contains('\\') {
         return FilenameScope::Step;
     }
     pieces(pattern)
@@ -80,7 +80,7 @@ pub fn needs_per_node(pattern: &str) -> bool {
 /// The file name that `pattern` means. Unknown patterns stay as they are.
 #[must_use]
 pub fn expand_pattern(pattern: &str, context: &FilenameContext) -> String {
-    if pattern.starts_with('\\') {
+    if pattern.contains('\\') {
         return pattern.replace('\\', "");
     }
     let mut name = String::with_capacity(pattern.len() + 16);

@@ -9,6 +9,10 @@ use std::fmt::Write as _;
 
 /// The most names that one expression may mean.
 pub const NAMES_MAX: usize = 1_000_000;
+/// Bytes that all names of one term may have together.
+const TEXT_BYTES_MAX: usize = 128 << 20;
+/// Brackets in one term; each goes one call deeper.
+const BRACKETS_MAX: usize = 64;
 /// The most digits of a number inside a name that are treated as a number.
 const DIGITS_MAX: usize = 18;
 
@@ -41,7 +45,7 @@ pub enum HostlistError {
     },
     /// More names than [`NAMES_MAX`].
     #[error(
-        "hostlist `{expression}` means more than {NAMES_MAX} names; split it or correct the range"
+        "hostlist `{expression}` means more than {NAMES_MAX} names, or too long ones; split it or correct the range"
     )]
     TooMany {
         /// The whole expression, shortened.
@@ -133,7 +137,23 @@ fn expand_term(expression: &str, term: &str, names: &mut Vec<String>) -> Result<
     if !rest.is_empty() {
         pieces.push(Piece::Literal(rest));
     }
-    if names.len().saturating_add(count) > NAMES_MAX {
+    let brackets = pieces
+        .iter()
+        .filter(|piece| matches!(piece, Piece::Ranges(_)))
+        .count();
+    let literal: usize = pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Literal(text) => text.len(),
+            Piece::Ranges(_) => 0,
+        })
+        .sum();
+    // Of the longest name; an expression that is one name may be as long as it likes.
+    let bytes = literal.saturating_add(brackets * DIGITS_MAX);
+    if names.len().saturating_add(count) > NAMES_MAX
+        || brackets > BRACKETS_MAX
+        || count > 1 && count.saturating_mul(bytes) > TEXT_BYTES_MAX
+    {
         return Err(HostlistError::TooMany {
             expression: shorten(expression),
         });
@@ -404,6 +424,17 @@ mod tests {
             parse_hostlist("a[0-9999]b[0-9999]"),
             Err(HostlistError::TooMany { .. })
         ));
+        // Few names, but each is long or deep.
+        for long in [
+            format!("a[1-65535]{}", "x[3]".repeat(2_000)),
+            "x[3]".repeat(100_000),
+            format!("a[1-65535]{}", "x".repeat(10_000)),
+        ] {
+            assert!(matches!(
+                parse_hostlist(&long),
+                Err(HostlistError::TooMany { .. })
+            ));
+        }
         assert!(matches!(
             parse_hostlist("n[1-999999999999999999]"),
             Err(HostlistError::TooMany { .. })

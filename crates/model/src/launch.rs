@@ -441,6 +441,9 @@ pub enum StepFrame {
     Done,
 }
 
+/// Not a signal but srun's order to end the step because a task failed; Slurm uses the same number.
+pub const TASK_FAILURE_SIGNAL: i32 = 992;
+
 /// A frame from `srun` to a step daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum SrunFrame {

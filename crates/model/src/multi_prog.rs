@@ -1,8 +1,8 @@
 //! The file of `srun --multi-prog`: which ranks run which program.
 //!
 //! Each line names ranks (`0`, `1-3`, `4,6-7` or `*`), a program and its arguments; `#` begins a comment, a backslash at the end of
-//! a line joins the next one, quotes keep blanks together. `%t` is the rank, `%o` the rank's place within its line. The first line
-//! that names a rank rules it. Pure. Source: srun(1) MULTIPLE PROGRAM CONFIGURATION.
+//! a line joins the next one, quotes keep blanks together. `%t` is the rank, `%o` the rank's place within its line. A rank is
+//! named once, or by `*`. Pure. Source: srun(1) MULTIPLE PROGRAM CONFIGURATION.
 
 use thiserror::Error;
 
@@ -11,6 +11,7 @@ use crate::array::IndexSet;
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Line {
+    number: usize,
     ranks: Option<IndexSet>,
     words: Vec<String>,
 }
@@ -24,13 +25,13 @@ pub struct MultiProg {
 /// Why a file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MultiProgError {
-    /// A line without ranks or without a program.
-    #[error("Line {line} is not \"ranks program arguments\": {text}")]
+    /// A line that cannot be used.
+    #[error("line {line} is invalid: {cause}")]
     Line {
         /// Number, from 1.
         line: usize,
-        /// What stands there.
-        text: String,
+        /// What is wrong with it, as a line; may be empty.
+        cause: String,
     },
     /// A rank that no line names.
     #[error("no record for task id {0}")]
@@ -65,11 +66,29 @@ impl MultiProg {
         Ok(Self { lines })
     }
 
-    /// Checks that every one of `tasks` ranks has a program.
+    /// Checks that every one of `tasks` ranks has one program, `*` aside, and that no other rank is named.
     ///
     /// # Errors
-    /// The first rank without one.
+    /// The first line that names a rank too many, or the first rank without a program.
     pub fn check(&self, tasks: u32) -> Result<(), MultiProgError> {
+        let mut named = vec![false; tasks as usize];
+        for line in &self.lines {
+            let wrong = |cause| MultiProgError::Line {
+                line: line.number,
+                cause,
+            };
+            let highest = line.ranks.as_ref().and_then(|ranks| ranks.iter().last());
+            if let Some(rank) = highest.filter(|rank| *rank >= tasks) {
+                return Err(wrong(format!("Invalid task id, {rank} >= ntasks")));
+            }
+            for rank in line.ranks.iter().flat_map(IndexSet::iter) {
+                match named.get_mut(rank as usize) {
+                    None => {}
+                    Some(true) => return Err(wrong(format!("Duplicate record for task {rank}"))),
+                    Some(known) => *known = true,
+                }
+            }
+        }
         match (0..tasks).find(|rank| self.arguments(*rank).is_none()) {
             Some(rank) => Err(MultiProgError::Missing(rank)),
             None => Ok(()),
@@ -100,33 +119,43 @@ fn read_line(number: usize, text: &str) -> Result<Option<Line>, MultiProgError> 
     if words.is_empty() {
         return Ok(None);
     }
-    let bad = || MultiProgError::Line {
+    let bad = |cause| MultiProgError::Line {
         line: number,
-        text: text.trim().to_owned(),
+        cause,
     };
     if words.len() < 2 {
-        return Err(bad());
+        return Err(bad(String::new()));
     }
     let ranks = words.remove(0);
     let ranks = match ranks.as_str() {
         "*" => None,
-        _ => Some(read_ranks(&ranks).ok_or_else(bad)?),
+        _ => Some(read_ranks(&ranks).map_err(bad)?),
     };
-    Ok(Some(Line { ranks, words }))
+    Ok(Some(Line {
+        number,
+        ranks,
+        words,
+    }))
 }
 
-fn read_ranks(text: &str) -> Option<IndexSet> {
+/// Ranks, or what is wrong with them in Slurm's words.
+fn read_ranks(text: &str) -> Result<IndexSet, String> {
     let mut ranks = Vec::new();
     for part in text.split(',') {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
-        let (low, high): (u32, u32) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+        if text.contains(':') {
+            return Err(format!("Invalid task range specification ({text})"));
+        }
+        let (Ok(low), Ok(high)) = (low.trim().parse::<u32>(), high.trim().parse::<u32>()) else {
+            return Err("Invalid task range specification".to_owned());
+        };
         // A rank is below the number of tasks of any step; the limit keeps a typing error from filling the memory.
         if high < low || high - low > 1 << 20 {
-            return None;
+            return Err(format!("Invalid task range, {low}-{high}"));
         }
         ranks.extend(low..=high);
     }
-    Some(ranks.into_iter().collect())
+    Ok(ranks.into_iter().collect())
 }
 
 /// Words separated by blanks; quotes keep blanks, a backslash keeps the next letter, `#` at the beginning of a word ends the line.
@@ -196,5 +225,21 @@ mod tests {
                 "{bad}"
             );
         }
+    }
+
+    /// What a real Slurm says about ranks.
+    #[test]
+    fn mistakes() {
+        let cause = |text: &str| match MultiProg::parse(text).and_then(|file| file.check(2)) {
+            Err(MultiProgError::Line { line, cause }) => format!("{line} {cause}"),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(cause("0 a\n0 a\n"), "2 Duplicate record for task 0");
+        assert_eq!(cause("0-5 a"), "1 Invalid task id, 5 >= ntasks");
+        assert_eq!(cause("1-0 a"), "1 Invalid task range, 1-0");
+        assert_eq!(cause("0-x a"), "1 Invalid task range specification");
+        assert_eq!(cause("0:2 a"), "1 Invalid task range specification (0:2)");
+        assert_eq!(cause("\n# c\n0-1\n"), "3 ");
+        assert_eq!(cause("0 a\n* b"), "Ok(())");
     }
 }

@@ -157,6 +157,9 @@ pub struct StepNode {
 pub struct StepInfo {
     /// Job.
     pub job_id: JobId,
+    /// When the job was submitted.
+    #[serde(default)]
+    pub submit_time: UnixSeconds,
     /// Array the job belongs to.
     pub array_job_id: Option<JobId>,
     /// Task of the array.

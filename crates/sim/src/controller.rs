@@ -11,6 +11,7 @@ use sluice_controller::command::{Rejection, tick};
 use sluice_controller::schedule::{self, PlanOptions};
 use sluice_controller::transaction::JournalEntry;
 use sluice_controller::{Cluster, Effect, Plan, Transaction, check};
+use sluice_model::error_code::ErrorCode;
 use sluice_model::launch::{AgentOrder, AgentReport, ReportEnvelope};
 
 use crate::disk::{self, Disk};
@@ -34,6 +35,7 @@ enum Command {
         registration: Box<Registration>,
     },
     Report {
+        link: u64,
         node: String,
         envelope: Box<ReportEnvelope>,
     },
@@ -258,7 +260,11 @@ impl World {
                 });
                 (done, Told::Refused(link))
             }
-            Command::Report { node, envelope } => {
+            // As the service does: the connection ends.
+            Command::Report { link, node, .. } if agent::must_register_again(live, &node) => {
+                (Err(ErrorCode::InvalidNodeName.into()), Told::Refused(link))
+            }
+            Command::Report { node, envelope, .. } => {
                 let done = Transaction::run(live, now, |t| {
                     agent::report(t, &node, envelope.report);
                     if envelope.sequence > 0 {
@@ -283,6 +289,7 @@ impl World {
             Command::Tick => {
                 let done = Transaction::run(live, now, |t| {
                     tick::tick(t);
+                    crate::changes::crontabs(t);
                     Ok(())
                 });
                 (done, Told::Nobody)
@@ -502,6 +509,7 @@ impl World {
         let name = self.nodes[node].name.clone();
         if registered {
             self.enqueue(Command::Report {
+                link,
                 node: name,
                 envelope: Box::new(envelope),
             });

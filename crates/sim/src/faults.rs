@@ -16,17 +16,20 @@ pub enum Fault {
     Link,
     /// A step daemon is killed.
     StepDaemon,
-    /// A node reaches nobody for a while.
+    /// A node reaches nobody for a while, and its links break.
     Partition,
+    /// Nothing passes on a node's links for a while, and they survive it.
+    Stall,
 }
 
-const ALL: [Fault; 6] = [
+const ALL: [Fault; 7] = [
     Fault::Controller,
     Fault::Agent,
     Fault::Reboot,
     Fault::Link,
     Fault::StepDaemon,
     Fault::Partition,
+    Fault::Stall,
 ];
 
 impl World {
@@ -39,6 +42,7 @@ impl World {
             Fault::Link => faults.link,
             Fault::StepDaemon => faults.step_daemon,
             Fault::Partition => faults.partition,
+            Fault::Stall => faults.stall,
         }
     }
 
@@ -99,6 +103,11 @@ impl World {
                     let step = self.chance.pick(&steps);
                     self.step_daemon_dies(node, step);
                 }
+            }
+            Fault::Stall => {
+                let longest = self.chance.pick(&[2_000, 20_000, 100_000]);
+                let until = self.now_ms + self.chance.between(500, longest);
+                self.network.stall(node, until);
             }
             Fault::Partition => {
                 let until = self.now_ms + self.chance.between(1_000, 100_000);

@@ -5,6 +5,7 @@
 //! [`invariants`]; a broken one is found with the seed, and the seed gives the same run again, traced.
 
 pub mod chance;
+pub mod changes;
 pub mod controller;
 pub mod disk;
 pub mod faults;

@@ -33,6 +33,8 @@ pub struct Network {
     next: u64,
     /// Node → until when it reaches nobody.
     cut: BTreeMap<usize, u64>,
+    /// Node → until when what is sent on its links waits; the links survive it.
+    stalled: BTreeMap<usize, u64>,
 }
 
 impl Network {
@@ -70,9 +72,20 @@ impl Network {
         self.cut.insert(node, until);
     }
 
-    /// Every cut ends.
+    /// Nothing passes on the node's links for a while; then all arrives, in order.
+    pub fn stall(&mut self, node: usize, until: u64) {
+        let before = self.stalled.entry(node).or_default();
+        *before = until.max(*before);
+    }
+
+    fn stalled_until(&self, node: usize) -> u64 {
+        self.stalled.get(&node).copied().unwrap_or_default()
+    }
+
+    /// Every cut ends, and nothing that is sent from now on waits.
     pub fn heal(&mut self) {
         self.cut.clear();
+        self.stalled.clear();
     }
 
     /// The node can be reached.
@@ -125,6 +138,12 @@ impl World {
         self.chance.between(low, high)
     }
 
+    fn stalled_until(&self, link: u64) -> u64 {
+        self.network
+            .link(link)
+            .map_or(0, |link| self.network.stalled_until(link.node))
+    }
+
     /// A delay for a message outside of links.
     pub fn message_delay(&mut self) -> u64 {
         self.delay()
@@ -134,10 +153,11 @@ impl World {
     pub fn send_up(&mut self, link: u64, envelope: ReportEnvelope) {
         let delay = self.delay();
         let now = self.now_ms;
+        let stalled = self.stalled_until(link);
         let Some(state) = self.network.links.get_mut(&link) else {
             return;
         };
-        let at = (now + delay).max(state.up_free);
+        let at = (now + delay).max(state.up_free).max(stalled);
         state.up_free = at;
         let envelope = Box::new(envelope);
         self.after(
@@ -154,10 +174,11 @@ impl World {
     pub fn send_down(&mut self, link: u64, order: AgentOrder) {
         let delay = self.delay();
         let now = self.now_ms;
+        let stalled = self.stalled_until(link);
         let Some(state) = self.network.links.get_mut(&link) else {
             return;
         };
-        let at = (now + delay).max(state.down_free);
+        let at = (now + delay).max(state.down_free).max(stalled);
         state.down_free = at;
         self.after(
             at - now,

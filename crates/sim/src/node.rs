@@ -635,8 +635,8 @@ impl World {
                 Effect::RunUnkillableProgram { .. }
                 | Effect::ReportUsage { .. }
                 | Effect::FetchConfiguration(_)
-                | Effect::Reboot(_)
                 | Effect::SetHeartbeat(_) => {}
+                Effect::Reboot(_) => self.node_reboots(node),
             }
         }
     }

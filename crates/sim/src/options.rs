@@ -73,6 +73,8 @@ pub struct Faults {
     pub step_daemon: u64,
     /// A node cannot reach the controller for a while.
     pub partition: u64,
+    /// Nothing passes between a node and the controller for a while, and the connection survives it.
+    pub stall: u64,
     /// The newest checkpoint is damaged when the controller dies.
     pub checkpoint_damage: bool,
 }
@@ -102,9 +104,23 @@ pub enum CommandKind {
     Step,
     /// `scontrol update NodeName=`.
     Node,
+    /// `scontrol update PartitionName=`.
+    Partition,
+    /// `scontrol delete node`, `scontrol reconfigure`.
+    NodeList,
+    /// `scontrol reboot`.
+    Reboot,
+    /// `scontrol top`.
+    Top,
+    /// `scontrol update StepId=`.
+    StepLimit,
+    /// `strigger`.
+    Trigger,
+    /// `scrontab`.
+    Crontab,
 }
 
-const COMMANDS: [CommandKind; 11] = [
+const COMMANDS: [CommandKind; 18] = [
     CommandKind::Cancel,
     CommandKind::CancelTask,
     CommandKind::Signal,
@@ -116,6 +132,13 @@ const COMMANDS: [CommandKind; 11] = [
     CommandKind::Suspend,
     CommandKind::Step,
     CommandKind::Node,
+    CommandKind::Partition,
+    CommandKind::NodeList,
+    CommandKind::Reboot,
+    CommandKind::Top,
+    CommandKind::StepLimit,
+    CommandKind::Trigger,
+    CommandKind::Crontab,
 ];
 
 /// What a job is besides plain.
@@ -143,9 +166,11 @@ pub enum JobKind {
     NoRequeue,
     /// `-H`.
     Held,
+    /// `hetjob`.
+    Heterogeneous,
 }
 
-const JOBS: [JobKind; 11] = [
+const JOBS: [JobKind; 12] = [
     JobKind::Array,
     JobKind::Dependent,
     JobKind::Nodes,
@@ -157,6 +182,7 @@ const JOBS: [JobKind; 11] = [
     JobKind::Partitions,
     JobKind::NoRequeue,
     JobKind::Held,
+    JobKind::Heterogeneous,
 ];
 
 impl Options {
@@ -179,6 +205,7 @@ impl Options {
             link: rate(&[2_000, 10_000, 60_000]),
             step_daemon: rate(&[30_000, 120_000]),
             partition: rate(&[30_000, 120_000]),
+            stall: rate(&[20_000, 60_000]),
             checkpoint_damage: false,
         };
         let faults = Faults {
@@ -273,6 +300,11 @@ fn conf(
         ),
         format!("SchedulerParameters={}", parameters.join(",")),
         "GresTypes=gpu".to_owned(),
+        "ScronParameters=enable".to_owned(),
+        "SlurmctldParameters=allow_user_triggers".to_owned(),
+        "RebootProgram=/sim/reboot".to_owned(),
+        // Longer than any simulated boot.
+        format!("ResumeTimeout={}", c.pick(&[60, 300])),
         "SlurmdParameters=config_overrides".to_owned(),
         format!(
             "NodeName=n[1-{nodes}] CPUs={} Boards=1 SocketsPerBoard=1 CoresPerSocket={cores} ThreadsPerCore={threads} \

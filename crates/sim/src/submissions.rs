@@ -23,6 +23,8 @@ pub struct Wish {
     pub script: (BlobId, Arc<Vec<u8>>),
     /// Tasks of the array; empty = no array.
     pub tasks: BTreeSet<u32>,
+    /// The other components of a heterogeneous job.
+    pub others: Vec<JobDescription>,
     /// For the trace.
     pub words: String,
 }
@@ -46,6 +48,7 @@ pub fn wish(seed: u64, number: u64, options: &Options, known: &[JobId], now: Uni
         ..JobDescription::default()
     };
     let mut tasks = BTreeSet::new();
+    let mut components = 0;
     let kinds: Vec<JobKind> = options
         .jobs
         .iter()
@@ -100,17 +103,39 @@ pub fn wish(seed: u64, number: u64, options: &Options, known: &[JobId], now: Uni
             }
             JobKind::NoRequeue => description.requeue = Some(c.likely(300)),
             JobKind::Held => description.hold = true,
+            JobKind::Heterogeneous if options.nodes >= 4 => {
+                components = c.between(1, (options.nodes / 2) - 1);
+            }
+            JobKind::Heterogeneous => {}
         }
     }
+    // Each component needs nodes of its own, two at most for its memory. Slurm takes no arrays of heterogeneous jobs.
+    if components > 0 {
+        description.min_nodes = None;
+        description.max_nodes = None;
+        description.ntasks = Some(c.between(1, options.cores) as u32);
+    }
+    let others: Vec<JobDescription> = (0..components)
+        .filter(|_| tasks.is_empty())
+        .map(|_| JobDescription {
+            ntasks: Some(c.between(1, options.cores) as u32),
+            submission_key: String::new(),
+            ..description.clone()
+        })
+        .collect();
     let words = format!(
-        "{kinds:?}, {:?} tasks, array {:?}, dependency {:?}",
-        description.ntasks, description.array, description.dependency
+        "{kinds:?}, {} more components, {:?} tasks, array {:?}, dependency {:?}",
+        others.len(),
+        description.ntasks,
+        description.array,
+        description.dependency
     );
     let bytes = Arc::new(format!("#!/bin/sh\nscript {script}\n").into_bytes());
     Wish {
         description,
         script: (BlobId([script; 32]), bytes),
         tasks,
+        others,
         words,
     }
 }

@@ -10,7 +10,7 @@ use sluice_controller::command::cancel::{SignalRequest, signal_targets};
 use sluice_controller::command::hold::{HoldKind, hold_targets};
 use sluice_controller::command::requeue::{RequeueRequest, requeue_targets};
 use sluice_controller::command::submit::{Submission, submit};
-use sluice_controller::command::{Caller, Rejection, node, step, suspend, update};
+use sluice_controller::command::{Caller, Rejection, het, node, step, suspend, update};
 use sluice_controller::transaction::JournalEntry;
 use sluice_controller::{Effect, Transaction};
 use sluice_model::ids::JobId;
@@ -23,6 +23,7 @@ use sluice_model::state::JobState;
 use sluice_model::step::StepDescription;
 use sluice_model::time::{TimeLimit, UnixSeconds};
 
+use crate::changes::Change;
 use crate::invariants::Violation;
 use crate::options::CommandKind;
 use crate::submissions::{self, Wish};
@@ -35,10 +36,7 @@ const PATIENCE_MS: u64 = 15_000;
 const TRIES_MAX: u32 = 40;
 
 /// The administrator.
-pub const ROOT: Caller = Caller {
-    uid: 0,
-    privileged: true,
-};
+pub const ROOT: Caller = Caller::root();
 
 /// What a user asks for.
 #[derive(Debug, Clone)]
@@ -59,6 +57,8 @@ pub enum Action {
     Step(Box<StepDescription>),
     /// `scontrol update NodeName=`.
     Node(Box<NodeUpdate>),
+    /// What is about neither jobs nor states of nodes.
+    Change(Box<Change>),
 }
 
 /// What a user is told.
@@ -123,7 +123,18 @@ impl Users {
                     default_account: None,
                     caller: caller.clone(),
                 };
-                submit(t, submission).map(|submitted| Answer::Submitted(submitted.job_id))
+                if wish.others.is_empty() {
+                    submit(t, submission)
+                } else {
+                    let others = wish.others.iter().map(|description| Submission {
+                        description: description.clone(),
+                        script: None,
+                        ..submission.clone()
+                    });
+                    let parts = std::iter::once(submission.clone()).chain(others).collect();
+                    het::submit(t, parts)
+                }
+                .map(|submitted| Answer::Submitted(submitted.job_id))
             }
             Action::Signal(target, signal) => {
                 signal_targets(t, std::slice::from_ref(target), *signal, caller);
@@ -149,11 +160,17 @@ impl Users {
                 step::create(t, (**description).clone(), None, caller).map(|_| Answer::Done)
             }
             Action::Node(change) => node::update(t, change, caller).map(|()| Answer::Done),
+            Action::Change(change) => change.execute(t, caller).map(|()| Answer::Done),
         })
     }
 }
 
 impl World {
+    /// Somebody asks for a change.
+    pub fn ask_change(&mut self, change: Change, caller: Caller) {
+        self.ask(Action::Change(Box::new(change)), caller);
+    }
+
     /// A user asks.
     pub fn ask(&mut self, action: Action, caller: Caller) {
         self.users.next += 1;
@@ -204,6 +221,11 @@ impl World {
         };
         self.note(|| format!("answer: {answer:?}"));
         if let (Action::Submit(wish), Answer::Submitted(id)) = (done.action, answer) {
+            for (id, _) in (id.0 + 1..).zip(&wish.others) {
+                self.invariants
+                    .lost
+                    .acknowledge(JobId(id), BTreeSet::new())?;
+            }
             self.invariants.lost.acknowledge(id, wish.tasks)?;
         }
         Ok(())
@@ -244,10 +266,7 @@ impl World {
             &known,
             now,
         );
-        let caller = Caller {
-            uid: wish.description.uid,
-            privileged: false,
-        };
+        let caller = Caller::user(wish.description.uid);
         self.ask(Action::Submit(Box::new(wish)), caller);
     }
 
@@ -270,13 +289,7 @@ impl World {
             submission_key: format!("{}-{}", at.job_id, self.now_ms),
             ..StepDescription::default()
         };
-        self.ask(
-            Action::Step(Box::new(description)),
-            Caller {
-                uid,
-                privileged: false,
-            },
-        );
+        self.ask(Action::Step(Box::new(description)), Caller::user(uid));
     }
 
     /// Somebody does something to a job or node.
@@ -304,10 +317,7 @@ impl World {
         let caller = if self.chance.likely(700) {
             ROOT
         } else {
-            Caller {
-                uid: 1001,
-                privileged: false,
-            }
+            Caller::user(1001)
         };
         let task_of = |world: &mut Self| match tasks.as_slice() {
             [] => id.to_string(),
@@ -356,6 +366,18 @@ impl World {
             CommandKind::Update => Action::Update(target, Box::new(self.change())),
             CommandKind::Suspend => Action::Suspend(target, self.chance.likely(500)),
             CommandKind::Step => return,
+            CommandKind::Partition
+            | CommandKind::NodeList
+            | CommandKind::Reboot
+            | CommandKind::Top
+            | CommandKind::StepLimit
+            | CommandKind::Trigger
+            | CommandKind::Crontab => {
+                if let Some((change, who)) = self.made_up(kind, id) {
+                    self.ask_change(change, who);
+                }
+                return;
+            }
             CommandKind::Node => {
                 let number = self.chance.between(1, self.options.nodes);
                 let state = self.chance.pick(&[
@@ -421,6 +443,7 @@ impl World {
         if !self.calm {
             return;
         }
+        self.clear_up(&state);
         for id in &state.pending {
             let Some(job) = state.job(*id) else { continue };
             let note = state.plan_notes.get(id).map(|note| note.reason);

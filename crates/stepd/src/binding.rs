@@ -1,7 +1,7 @@
 //! Which CPUs each task of a step is bound to, and how that is told.
 //!
-//! Pure. CPUs are known by their place in the node (socket, core, NUMA node) and by the kernel's number. A map or mask counts only in a
-//! step that has the whole node. Without a word from the user tasks are bound when as many sockets, cores or threads are there as
+//! Pure. CPUs are known by their place in the node (socket, core, NUMA node) and by the kernel's number. A map or mask may name
+//! CPUs of the step only. Without a word from the user tasks are bound when as many sockets, cores or threads are there as
 //! they need. Source: srun(1) --cpu-bind, --distribution; the TaskPlugin task/affinity.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +56,24 @@ pub struct Request<'a> {
     pub bind: &'a CpuBind,
     /// `--distribution`.
     pub distribution: Option<&'a str>,
+    /// What automatic binding falls back to: `threads`, `cores`, `sockets` or nothing.
+    pub autobind: &'a str,
+}
+
+/// The CPUs of the step when a map or a mask names others; such a step cannot run.
+#[must_use]
+pub fn outside(request: &Request<'_>) -> Option<CpuSet> {
+    let own: CpuSet = request
+        .cpu_ids
+        .iter()
+        .filter_map(|id| Some(request.node.get(*id as usize)?.machine))
+        .collect();
+    let fits = match &request.bind.kind {
+        CpuBindKind::MapCpu(map) => map.iter().all(|cpu| own.contains(cpu)),
+        CpuBindKind::MaskCpu(sets) => sets.iter().all(|set| set.is_subset(&own)),
+        _ => true,
+    };
+    (!fits).then_some(own)
 }
 
 /// Decides.
@@ -100,9 +118,7 @@ pub fn bind(request: &Request<'_>) -> Binding {
     let by_turns = |count: usize| (0..request.tasks).map(move |task| task % count.max(1));
     match &request.bind.kind {
         CpuBindKind::None => unbound,
-        CpuBindKind::MapCpu(_)
-        | CpuBindKind::MaskCpu(_)
-        | CpuBindKind::MapLdom(_)
+        CpuBindKind::MapLdom(_)
         | CpuBindKind::MaskLdom(_)
         | CpuBindKind::Rank
         | CpuBindKind::RankLdom
@@ -154,7 +170,7 @@ pub fn bind(request: &Request<'_>) -> Binding {
                 .map(|at| of_ldoms(&CpuSet::from([map[at]])))
                 .collect(),
             Some(numbers(map)),
-            "LDMAP",
+            "LDMAP ",
             "map_ldom:",
         ),
         CpuBindKind::MaskLdom(sets) => masks(
@@ -165,7 +181,7 @@ pub fn bind(request: &Request<'_>) -> Binding {
         ),
         kind => {
             let unit = match kind {
-                CpuBindKind::Auto => match automatic(request, &places) {
+                CpuBindKind::Auto => match automatic(request, &places).or(fallback(request)) {
                     Some(unit) => unit,
                     None => return unbound,
                 },
@@ -231,6 +247,15 @@ fn automatic(request: &Request<'_>, places: &[CpuPlace]) -> Option<Unit> {
     [Unit::Socket, Unit::Core, Unit::Thread]
         .into_iter()
         .find(|unit| distinct(places, |place| unit.of(place)).len() == needed)
+}
+
+fn fallback(request: &Request<'_>) -> Option<Unit> {
+    match request.autobind {
+        "threads" => Some(Unit::Thread),
+        "cores" => Some(Unit::Core),
+        "sockets" => Some(Unit::Socket),
+        _ => None,
+    }
 }
 
 /// CPUs of each task in the order of the distribution's second level: socket by socket for `block`, by turns otherwise. `None` when
@@ -339,6 +364,7 @@ mod tests {
             cpus_per_task: each,
             bind: &bind_text,
             distribution,
+            autobind: "",
         });
         format!("{} {}", binding.word.trim(), binding.variables()[0].1)
     }
@@ -381,19 +407,42 @@ mod tests {
         );
     }
 
-    /// A step with a part of the node only cannot name CPUs by number.
+    /// TaskPluginParam=autobind decides where automatic binding finds nothing.
     #[test]
-    fn maps_need_the_whole_node() {
+    fn a_fallback() {
         let node = node();
-        let text = CpuBind::parse("map_cpu:5").expect("valid");
+        let bind_text = CpuBind::parse("").expect("valid");
         let binding = bind(&Request {
             node: &node,
-            cpu_ids: &[0, 1],
-            tasks: 1,
+            cpu_ids: &[0, 1, 2, 3, 4, 5, 6, 7],
+            tasks: 3,
             cpus_per_task: 1,
-            bind: &text,
-            distribution: None,
+            bind: &bind_text,
+            distribution: Some("block:block"),
+            autobind: "cores",
         });
-        assert_eq!((binding.word, binding.tasks), ("NONE", vec![vec![0, 4]]));
+        assert_eq!(binding.list, "0x11,0x11,0x22");
+    }
+
+    /// A step can name only CPUs of its own.
+    #[test]
+    fn maps_stay_within_the_step() {
+        let node = node();
+        let wrong = |text: &str| {
+            let text = CpuBind::parse(text).expect("valid");
+            outside(&Request {
+                node: &node,
+                cpu_ids: &[0, 1],
+                tasks: 1,
+                cpus_per_task: 1,
+                bind: &text,
+                distribution: None,
+                autobind: "",
+            })
+        };
+        assert_eq!(wrong("map_cpu:5"), Some(CpuSet::from([0, 4])));
+        assert_eq!(wrong("mask_cpu:0x3"), Some(CpuSet::from([0, 4])));
+        assert_eq!(wrong("map_cpu:4,0"), None);
+        assert_eq!(wrong("cores"), None);
     }
 }

@@ -120,10 +120,22 @@ pub fn step_environment(spec: &StepSpec) -> Environment {
             environment.set(name, value);
         }
     }
-    environment.set_default("SLURM_TOPOLOGY_ADDR", || launch.node.clone());
+    environment.set("SLURM_TOPOLOGY_ADDR", launch.node.clone());
     environment.set_default("SLURM_TOPOLOGY_ADDR_PATTERN", || "node".to_owned());
+    // What the submitting command carried for the daemon, not for the tasks.
+    let carried: Vec<String> = environment
+        .iter()
+        .map(|(name, _)| name.to_owned())
+        .filter(|name| name.starts_with("SLURM_RLIMIT_"))
+        .collect();
+    for name in carried {
+        environment.unset(&name);
+    }
     if launch.step_id == StepId::Batch {
         environment.set_default("SLURM_RESTART_COUNT", || launch.restart_count.to_string());
+        if let Ok(host) = nix::unistd::gethostname() {
+            environment.set("HOSTNAME", host.to_string_lossy());
+        }
     } else {
         environment.set("SLURM_UMASK", format!("{:04o}", launch.umask));
         environment.set_default("SLURM_STEP_NUM_TASKS", || launch.num_tasks.to_string());
@@ -137,7 +149,13 @@ pub fn step_environment(spec: &StepSpec) -> Environment {
     for (name, value) in &spec.node.environment {
         environment.set(name, value.clone());
     }
-    for (name, value) in &spec.node.default_environment {
+    // A script's environment is complete; it is told less about the job than a step is.
+    let defaults = spec
+        .node
+        .default_environment
+        .iter()
+        .filter(|_| launch.step_id != StepId::Batch);
+    for (name, value) in defaults {
         environment.set_default(name, || value.clone());
     }
     environment
@@ -148,4 +166,8 @@ pub fn set_task_variables(environment: &mut Environment, rank: u32, local_id: us
     environment.set("SLURM_PROCID", rank.to_string());
     environment.set("SLURM_LOCALID", local_id.to_string());
     environment.set("SLURM_TASK_PID", pid.to_string());
+    if local_id == 0 {
+        environment.set_default("TMPDIR", || "/tmp".to_owned());
+    }
+    crate::gpu_bind::choose(environment, local_id);
 }

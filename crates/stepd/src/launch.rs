@@ -14,7 +14,7 @@ use std::rc::Rc;
 use nix::fcntl::OFlag;
 use nix::pty::Winsize;
 use nix::unistd::pipe2;
-use sluice_model::cpu_bind::CpuBind;
+use sluice_model::cpu_bind::{CpuBind, CpuBindKind, MemBind, mask_text};
 use sluice_model::ids::StepId;
 use sluice_model::launch::StepLaunch;
 use sluice_model::multi_prog::MultiProg;
@@ -26,6 +26,7 @@ use crate::credentials::User;
 use crate::environment::{Environment, step_environment};
 use crate::files::{FilesError, Stream, TaskStreams, open_streams, write_batch_script};
 use crate::log::complain;
+use crate::memory_bind::{self, MemoryPlan};
 use crate::process::{TaskSetup, fork_task, set_nonblocking, usable_work_dir};
 use crate::spec::StepSpec;
 
@@ -34,6 +35,8 @@ use crate::spec::StepSpec;
 pub struct LaunchFailure {
     /// For the user.
     pub text: String,
+    /// More about it, told to the user before.
+    pub detail: Option<String>,
     /// A stream's file could not be opened: a batch job then ends with Slurm's status for that instead of being requeued.
     pub stream_file: bool,
 }
@@ -42,6 +45,7 @@ impl LaunchFailure {
     fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
+            detail: None,
             stream_file: false,
         }
     }
@@ -135,6 +139,7 @@ pub fn launch(
         as_user.map_err(|error| LaunchFailure::new(error.to_string()))?;
     let streams = streams.map_err(|error| LaunchFailure {
         stream_file: matches!(error, FilesError::Stream { .. }),
+        detail: None,
         text: error.to_string(),
     })?;
 
@@ -163,6 +168,7 @@ pub fn launch(
             environment.set(name, value);
         }
     }
+    let memory = memory_of(spec, binding.as_ref());
     let prologs: Vec<String> = match launch.step_id {
         StepId::Extern => Vec::new(),
         _ => spec
@@ -201,6 +207,8 @@ pub fn launch(
                 .as_ref()
                 .filter(|binding| binding.verbose)
                 .map(|binding| binding.word),
+            memory: memory.as_ref().and_then(|plans| plans.get(local_id)),
+            own_prolog: spec.launch.task_prolog.as_deref(),
         };
         match fork_task(&setup) {
             Ok(pid) => pids.push(pid),
@@ -253,9 +261,10 @@ fn programs(
             .task_ids
             .iter()
             .map(|rank| {
-                let words = file
+                let mut words = file
                     .arguments(*rank)
                     .ok_or_else(|| LaunchFailure::new(format!("no record for task id {rank}")))?;
+                words.extend(launch.argv.iter().cloned());
                 as_arguments(words)
             })
             .collect();
@@ -277,16 +286,58 @@ fn binding_of(spec: &StepSpec) -> Result<Option<Binding>, LaunchFailure> {
     if !node.affinity || !matches!(launch.step_id, StepId::Num(_)) || node.node_cpus.is_empty() {
         return Ok(None);
     }
-    let bind = CpuBind::parse(launch.cpu_bind.as_deref().unwrap_or_default())
+    let mut bind = CpuBind::parse(launch.cpu_bind.as_deref().unwrap_or_default())
         .map_err(|error| LaunchFailure::new(error.to_string()))?;
-    Ok(Some(binding::bind(&binding::Request {
+    if bind.kind == CpuBindKind::Auto
+        && let Ok(default) = CpuBind::parse(&node.bind_default)
+    {
+        bind.kind = default.kind;
+    }
+    bind.verbose |= node.bind_verbose;
+    let request = binding::Request {
         node: &node.node_cpus,
         cpu_ids: &launch.cpu_ids,
         tasks: launch.task_ids.len(),
         cpus_per_task: launch.cpus_per_task.max(1) as usize,
         bind: &bind,
         distribution: launch.distribution.as_deref(),
-    })))
+        autobind: &node.autobind,
+    };
+    if let Some(own) = binding::outside(&request) {
+        return Err(LaunchFailure {
+            detail: Some(format!(
+                "CPU binding outside of job step allocation, allocated CPUs are: {}.",
+                mask_text(&own, 1)
+            )),
+            ..LaunchFailure::new("Unable to satisfy cpu bind request")
+        });
+    }
+    Ok(Some(binding::bind(&request)))
+}
+
+/// What each task does about memory; `None` = nothing was said.
+fn memory_of(spec: &StepSpec, binding: Option<&Binding>) -> Option<Vec<MemoryPlan>> {
+    let launch = &spec.launch;
+    let bind = MemBind::parse(launch.options.mem_bind.as_deref()?).ok()?;
+    if bind.kind.is_empty() && !bind.verbose {
+        return None;
+    }
+    let there = memory_bind::numa_nodes();
+    let near = |local_id: usize| -> Vec<u32> {
+        let cpus = binding.and_then(|binding| binding.tasks.get(local_id));
+        let nodes: std::collections::BTreeSet<u32> = spec
+            .node
+            .node_cpus
+            .iter()
+            .filter(|place| cpus.is_some_and(|cpus| cpus.contains(&place.machine)))
+            .map(|place| place.ldom)
+            .filter(|node| there.contains(node))
+            .collect();
+        nodes.into_iter().collect()
+    };
+    let plans = (0..launch.task_ids.len())
+        .map(|local_id| memory_bind::plan(&bind, local_id, &there, &near(local_id)));
+    Some(plans.collect())
 }
 
 fn pipes(
@@ -415,5 +466,7 @@ pub fn fork_task_epilog(
         script_context: Some("epilog_task"),
         node: &launch.node,
         bind_word: None,
+        memory: None,
+        own_prolog: None,
     })
 }

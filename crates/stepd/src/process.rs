@@ -31,6 +31,7 @@ use crate::cgroup::Cgroup;
 use crate::credentials::User;
 use crate::environment::{Environment, set_task_variables};
 use crate::files::os_text;
+use crate::memory_bind::MemoryPlan;
 use crate::task_script;
 
 /// Exit code of a task that was stopped before its program could be tried.
@@ -196,6 +197,10 @@ pub struct TaskSetup<'a> {
     pub node: &'a str,
     /// Tell on stderr how the task is bound, with this word.
     pub bind_word: Option<&'static str>,
+    /// What to do about memory.
+    pub memory: Option<&'a MemoryPlan>,
+    /// The prolog that the user named; others are the node's.
+    pub own_prolog: Option<&'a str>,
 }
 
 /// Forks a task; it stops at the barrier.
@@ -262,6 +267,9 @@ fn run_task(setup: &TaskSetup<'_>) -> Result<Infallible, TaskFailure> {
     if let Some(word) = setup.bind_word {
         let _ = write!(io::stderr(), "{}", binding_line(setup, word, bound));
     }
+    if let Some(plan) = setup.memory {
+        use_memory(setup, plan)?;
+    }
     set_limits(setup.rlimits);
     setup
         .user
@@ -292,8 +300,13 @@ fn run_task(setup: &TaskSetup<'_>) -> Result<Infallible, TaskFailure> {
     );
     for prolog in setup.prologs {
         if let Err(status) = task_script::run_task_prolog(prolog, &mut environment) {
+            let what = if setup.own_prolog == Some(prolog.as_str()) {
+                "--task-prolog"
+            } else {
+                "TaskProlog"
+            };
             return Err(TaskFailure {
-                text: format!("TaskProlog failed status={status}"),
+                text: format!("{what} failed status={status}"),
                 code: status,
             });
         }
@@ -326,6 +339,57 @@ fn bind_cpus(cpus: &[u32]) -> bool {
     }
     // A machine with fewer CPUs than configured refuses; the task then runs unbound.
     nix::sched::sched_setaffinity(Pid::from_raw(0), &set).is_ok()
+}
+
+/// Sets the policy for memory, and tells it.
+fn use_memory(setup: &TaskSetup<'_>, plan: &MemoryPlan) -> Result<(), TaskFailure> {
+    if let Some(error) = &plan.error {
+        let _ = writeln!(io::stderr(), "slurmstepd: error: {error}");
+    } else if !plan.unbound && !bind_memory(&plan.nodes, plan.prefer) {
+        let _ = writeln!(
+            io::stderr(),
+            "slurmstepd: error: the kernel refuses to bind memory: {}",
+            Errno::last().desc()
+        );
+    }
+    if !plan.word.is_empty() {
+        let line = plan.line(setup.node, setup.rank, setup.local_id, std::process::id());
+        let _ = write!(io::stderr(), "{line}");
+    }
+    match plan.error {
+        None => Ok(()),
+        Some(_) => Err(TaskFailure {
+            text: "Failed to invoke task plugins: task_p_pre_launch error".to_owned(),
+            code: EXIT_SETUP_FAILED,
+        }),
+    }
+}
+
+/// Memory comes from these NUMA nodes, or with none from that of the CPU in use; false when the kernel refused.
+fn bind_memory(nodes: &[u32], prefer: bool) -> bool {
+    const BITS: usize = libc::c_ulong::BITS as usize;
+    let mode = match (nodes.is_empty(), prefer) {
+        (true, _) => libc::MPOL_LOCAL,
+        (false, true) => libc::MPOL_PREFERRED,
+        (false, false) => libc::MPOL_BIND,
+    };
+    let words = nodes
+        .iter()
+        .max()
+        .map_or(0, |node| *node as usize / BITS + 1);
+    let mut mask: Vec<libc::c_ulong> = vec![0; words];
+    for node in nodes {
+        mask[*node as usize / BITS] |= 1 << (*node as usize % BITS);
+    }
+    // The kernel reads one bit less than it is told.
+    let bits = if words == 0 { 0 } else { words * BITS + 1 };
+    let pointer = if words == 0 {
+        std::ptr::null()
+    } else {
+        mask.as_ptr()
+    };
+    // SAFETY: the call reads the mask, which outlives it, and changes only where this process gets memory from.
+    unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, pointer, bits) == 0 }
 }
 
 /// The line of `--cpu-bind=verbose`, as Slurm prints it.

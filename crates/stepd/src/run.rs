@@ -119,6 +119,7 @@ pub fn run(dir: &Path) -> Result<(), StartError> {
                 SrunLink::default(),
                 Err(LaunchFailure {
                     text,
+                    detail: None,
                     stream_file: false,
                 }),
             )
@@ -185,6 +186,11 @@ fn say_ready(pids: &[u32]) {
 fn failed_exit(spec: &StepSpec, failure: LaunchFailure, srun: &mut Clients) -> StepExit {
     let launch = &spec.launch;
     complain(&failure.text);
+    if let Some(detail) = &failure.detail {
+        srun.send(&StepFrame::Message {
+            text: format!("srun: error: {detail}"),
+        });
+    }
     srun.send(&StepFrame::Started {
         pids: Vec::new(),
         error: Some(failure.text.clone()),

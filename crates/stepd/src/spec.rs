@@ -24,6 +24,10 @@ pub const PID_FILE: &str = "pid";
 pub const LOG_FILE: &str = "stepd.log";
 /// Control socket, see [`crate::control`].
 pub const CONTROL_SOCKET: &str = "control.sock";
+/// Processes that the step took in: number and time of start in clock ticks, one a line.
+pub const ADOPTED_FILE: &str = "adopted";
+/// Variable by which a step's processes are known: the step's folder.
+pub const STEP_FOLDER_VARIABLE: &str = "SLUICE_STEP_DIR";
 /// The batch script, in the job's folder.
 pub const BATCH_SCRIPT: &str = "slurm_script";
 
@@ -72,6 +76,12 @@ pub struct NodeSettings {
     pub affinity: bool,
     /// Every CPU of the node, by abstract id.
     pub node_cpus: Vec<CpuPlace>,
+    /// Binding of a step that does not say how (`TaskPluginParam`): a word of `--cpu-bind`; empty = automatic.
+    pub bind_default: String,
+    /// What automatic binding falls back to (`TaskPluginParam=autobind=`); empty = no binding.
+    pub autobind: String,
+    /// Tell how tasks are bound (`TaskPluginParam=Verbose`).
+    pub bind_verbose: bool,
 }
 
 /// Where a CPU is.

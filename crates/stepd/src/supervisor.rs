@@ -116,8 +116,8 @@ pub(crate) struct Supervisor<'a> {
     end_time: Option<UnixSeconds>,
     over_memory: bool,
     childless: bool,
-    /// Processes from outside that belong to the step.
-    adopted: Vec<u32>,
+    /// Processes from outside that belong to the step: id and start, for an id alone may mean another process later.
+    adopted: Vec<(u32, u64)>,
     /// The user was told that the step is being ended.
     told_cancelled: bool,
 }

@@ -24,6 +24,8 @@ pub struct ProcessStat {
     pub rss_kib: u64,
     /// Virtual size, KiB.
     pub vsize_kib: u64,
+    /// When it was started, in clock ticks since the boot. With the id it names the process for ever.
+    pub started_ticks: u64,
 }
 
 /// Reads one process; `None` when it is gone.
@@ -49,6 +51,7 @@ fn parse_stat(text: &str) -> Option<ProcessStat> {
         system_ticks: number(12)?,
         vsize_kib: number(20)? / 1024,
         rss_kib: number(21)? * (page_bytes() / 1024),
+        started_ticks: number(19)?,
     })
 }
 
@@ -163,7 +166,8 @@ mod tests {
                 user_ticks: 250,
                 system_ticks: 31,
                 vsize_kib: 2048,
-                rss_kib: 256 * page_bytes() / 1024
+                rss_kib: 256 * page_bytes() / 1024,
+                started_ticks: 100,
             }
         );
     }

@@ -16,7 +16,7 @@ const SIGKILL: i32 = 9;
 
 /// Variable that every task of a step carries: the step's folder. Unlike job and node names it is the only one of its kind on a
 /// machine where several clusters run.
-pub const STEP_FOLDER_VARIABLE: &str = "SLUICE_STEP_DIR";
+pub use sluice_stepd::spec::STEP_FOLDER_VARIABLE;
 
 /// Kills what is left of the step with this folder; returns how many processes were found.
 pub fn kill_step(folder: &Path) -> usize {

@@ -14,13 +14,17 @@ use crate::client::{Client, ClientError};
 /// What each node runs. Arguments: target, mode, force, times (seconds of access and modification, or empty).
 pub(super) const WRITER: &str = r#"
 to=$1 mode=$2 force=$3 accessed=$4 modified=$5
-case $to in */) echo "sbcast: error: $to is a folder" >&2; exit 1;; esac
-if [ -d "$to" ]; then echo "sbcast: error: $to is a folder" >&2; exit 1; fi
-if [ -e "$to" ] && [ "$force" != yes ]; then echo "sbcast: error: $to is there already: use --force" >&2; exit 1; fi
+fail() { echo "sbcast: error: REQUEST_FILE_BCAST($SLURMD_NODENAME): $1" >&2; exit 1; }
+case $to in */) fail "Is a directory";; esac
+if [ -d "$to" ]; then fail "Is a directory"; fi
+if [ -e "$to" ] && [ "$force" != yes ]; then fail "File exists"; fi
 case $to in *_libs/*) mkdir -p "${to%/*}" || exit 1;; esac
+if [ ! -d "${to%/*}/" ]; then fail "No such file or directory"; fi
+if [ ! -w "${to%/*}/" ]; then fail "Permission denied"; fi
 new=$to.sbcast.$$
 trap 'rm -f "$new"' EXIT
 umask 077
+set -C # a link that somebody laid under this name is not followed
 cat > "$new" && chmod "$mode" "$new" || exit 1
 if [ -n "$modified" ]; then touch -a -d "@$accessed" "$new" && touch -m -d "@$modified" "$new" || exit 1; fi
 if [ "$force" = yes ]; then mv -f "$new" "$to"; else ln "$new" "$to"; fi
@@ -46,12 +50,11 @@ impl Copying {
     /// What to tell the user, without the command's name.
     pub fn copy(&self, source: &Path, target: &Path) -> Result<(), String> {
         let shown = source.display();
-        let file = File::open(source).map_err(|error| format!("Can't open `{shown}`: {error}"))?;
-        let about = file
-            .metadata()
-            .map_err(|error| format!("Can't open `{shown}`: {error}"))?;
+        let unreadable = |error| format!("Can't open `{shown}`: {}", super::srun::os_text(&error));
+        let file = File::open(source).map_err(unreadable)?;
+        let about = file.metadata().map_err(unreadable)?;
         if !about.is_file() {
-            return Err(format!("{shown} is no file"));
+            return Err(format!("Can't read `{shown}`: it is no file"));
         }
         // As cp does: what was readable to all stays so, what the umask hides is hidden, unless --preserve keeps all.
         let umask = crate::submit::rlimits::umask();
@@ -88,10 +91,17 @@ impl Copying {
             .arg(format!("{mode:o}"))
             .arg(if self.force { "yes" } else { "no" })
             .args([accessed, modified])
-            .stdin(Stdio::from(file));
-        match srun.status() {
+            .stdin(Stdio::from(file))
+            .stderr(Stdio::piped());
+        let done = srun
+            .spawn()
+            .and_then(std::process::Child::wait_with_output)
+            .inspect(|done| tell_reasons(&String::from_utf8_lossy(&done.stderr)))
+            .map(|done| done.status);
+        match done {
             Ok(status) if status.success() => Ok(()),
-            Ok(_) => Err("the file was not written on every node".to_owned()),
+            // The nodes have said why.
+            Ok(_) => Err(String::new()),
             Err(error) => Err(format!("srun cannot be started: {error}")),
         }
     }
@@ -127,6 +137,15 @@ impl Copying {
             copying.copy(&library, &folder.join(name))?;
         }
         Ok(Some(folder))
+    }
+}
+
+/// Passes on what the nodes said; that a task of the copying step failed says nothing more.
+fn tell_reasons(text: &str) {
+    for line in text.lines() {
+        if !line.contains(": Exited with exit code ") {
+            crate::output::error_line(line);
+        }
     }
 }
 
@@ -228,7 +247,7 @@ mod tests {
         );
         let again = write(&target, "no", b"three");
         assert_eq!(again.status.code(), Some(1));
-        assert!(String::from_utf8_lossy(&again.stderr).contains("use --force"));
+        assert!(String::from_utf8_lossy(&again.stderr).contains("File exists"));
         assert_eq!(std::fs::read(&target).expect("there"), b"one\0two");
         assert!(write(&target, "yes", b"three").status.success());
         assert_eq!(std::fs::read(&target).expect("there"), b"three");

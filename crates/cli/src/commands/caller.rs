@@ -49,7 +49,7 @@ impl Place {
             environment,
             directory: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
             host: short_hostname(),
-            zone: TimeZone::system(),
+            zone: local_zone(),
             uid: nix::unistd::getuid().as_raw(),
             gid: nix::unistd::getgid().as_raw(),
         }
@@ -127,4 +127,16 @@ pub fn user_name(uid: u32) -> String {
         .ok()
         .flatten()
         .map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+/// The zone of the machine, or of TZ. `/etc/localtime` is read itself: finding its name in the database of zones means walking
+/// through hundreds of files, in every command.
+fn local_zone() -> TimeZone {
+    if std::env::var_os("TZ").is_none()
+        && let Ok(bytes) = std::fs::read("/etc/localtime")
+        && let Ok(zone) = TimeZone::tzif("Local", &bytes)
+    {
+        return zone;
+    }
+    TimeZone::system()
 }

@@ -2,6 +2,7 @@
 //!
 //! No command looks at an argument that is not in the flag tables, and none decides what the controller should decide.
 
+mod adopted;
 mod broadcast;
 pub mod caller;
 mod clusters;
@@ -25,25 +26,32 @@ mod scancel;
 mod scontrol;
 mod scontrol_admin;
 mod scontrol_assoc;
+mod scontrol_assoc_filter;
 mod scontrol_create;
 mod scontrol_inspect;
 mod scontrol_job_keys;
 mod scontrol_jobs;
 mod scontrol_node_keys;
 mod scontrol_partition_keys;
+mod scontrol_power;
 mod scontrol_show;
 mod scontrol_update;
+mod scontrol_write;
 mod scrontab;
 mod sdiag;
 mod sinfo;
 mod sprio;
 mod squeue;
 mod squeue_filter;
+mod squeue_verbose;
 mod sreport;
 mod sreport_tables;
 mod srun;
+mod srun_bindings;
 mod srun_components;
+mod srun_inherit;
 mod srun_step;
+mod srun_streams;
 mod sshare;
 mod sstat;
 mod strigger;

@@ -14,7 +14,7 @@ use super::sacctmgr_add::FEDERATIONS;
 use super::sacctmgr_show::{records, style};
 use super::sacctmgr_words::{Words, split};
 use super::scontrol::is_keyword;
-use super::structured;
+use super::{structured, structured_accounting};
 use crate::client::{Client, ClientError};
 use crate::format::sacct::{table_header, table_line};
 use crate::output;
@@ -33,14 +33,11 @@ pub(super) async fn show(
         let known = [
             "events",
             "federations",
-            "instances",
             "problems",
             "resources",
             "reservations",
             "runawayjobs",
             "transactions",
-            "tres",
-            "wckeys",
         ];
         if known.iter().any(|name| named(name, 2)) {
             output::error_line(format!(
@@ -64,6 +61,9 @@ pub(super) async fn show(
             "Cluster,Name,TRES,TimeStart,TimeEnd,UnusedWall",
             &[],
         )),
+        _ if named("instances", 1) && structured::wanted(&session.options) => {
+            structured_accounting::instances(session).await
+        }
         _ if named("instances", 1) => Ok(table(
             session,
             words,
@@ -225,11 +225,17 @@ async fn tres(session: &Session, words: &Words) -> Result<i32, ClientError> {
         words.all_names(&[("names", 1)]),
         words.list("ids", 1),
     );
-    let rows: Vec<Vec<String>> = found
+    let found: Vec<v1::TresRecord> = found
         .into_iter()
         .filter(|tres| {
             pass(&types, &tres.kind) && pass(&names, &tres.name) && pass(&ids, &tres.id.to_string())
         })
+        .collect();
+    if structured::wanted(&session.options) {
+        return structured_accounting::tres(&client, &session.options, found).await;
+    }
+    let rows: Vec<Vec<String>> = found
+        .into_iter()
         .map(|tres| vec![tres.kind, tres.name, tres.id.to_string()])
         .collect();
     Ok(table(session, words, TRES, "Type,Name,ID", &rows))
@@ -251,11 +257,17 @@ async fn wckeys(session: &Session, words: &Words) -> Result<i32, ClientError> {
         words.list("users", 1),
         words.list("clusters", 1),
     );
-    let rows: Vec<Vec<String>> = found
+    let found: Vec<v1::WckeyRecord> = found
         .into_iter()
         .filter(|key| {
             pass(&names, &key.name) && pass(&users, &key.user) && pass(&clusters, &key.cluster)
         })
+        .collect();
+    if structured::wanted(&session.options) {
+        return structured_accounting::wckeys(&client, &session.options, found).await;
+    }
+    let rows: Vec<Vec<String>> = found
+        .into_iter()
         .map(|key| {
             let mark = if key.is_default { "*" } else { "" };
             vec![

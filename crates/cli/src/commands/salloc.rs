@@ -16,11 +16,14 @@ use crate::client::Client;
 use crate::client::address::random_text;
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
-use crate::launch::{allocation_environment, components_environment, give_back};
+use crate::launch::{
+    add_launchers, add_older_names, allocation_environment, components_environment, give_back,
+};
 use crate::output;
 use crate::submit::components;
-use crate::submit::description::{describe, request_variables};
+use crate::submit::description::describe;
 use crate::submit::options::Options;
+use crate::submit::variables::request_variables;
 
 /// Runs salloc.
 pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
@@ -166,6 +169,8 @@ async fn allocate(
         allocation_environment(&granted, &cluster)
     };
     variables.extend(own);
+    add_older_names(&mut variables);
+    add_launchers(&mut variables);
     let status = run_command(variables, command).await;
     say(format!("Relinquishing job allocation {job_id}"));
     if let Err(error) = give_back(&mut client, job_id, status).await {

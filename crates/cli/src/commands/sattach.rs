@@ -12,6 +12,7 @@ use sluice_model::step::StepInfo;
 use sluice_proto::v1;
 
 use super::block_on;
+use super::srun::bad_step;
 use crate::client::address::{address_towards, random_text};
 use crate::client::{Client, ClientError};
 use crate::flags::getopt::Parsed;
@@ -28,19 +29,19 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Runs sattach.
 pub fn run(parsed: &Parsed) -> i32 {
     let [target] = parsed.operands.as_slice() else {
-        output::error_line("sattach: error: the step is missing: sattach job.step");
-        return 1;
+        // Slurm's words, also when there is none.
+        return misused("too many parameters");
     };
+    let is_job = target.parse::<u32>().is_ok_and(|job| job > 0);
+    if is_job {
+        return misused("Failed to parse stepid from command line options");
+    }
     let Some((job, step)) = step_of(target) else {
-        output::error_line(format!(
-            "sattach: error: \"{target}\" is no step: it must be written as job.step"
-        ));
+        output::error_line(format!("sattach: fatal: {}", bad_step(target)));
         return 1;
     };
-    if step == StepId::Batch {
-        output::error_line(
-            "sattach: error: a batch script cannot be attached to: read its output file",
-        );
+    if matches!(step, StepId::Batch | StepId::Extern) {
+        output::error_line("sattach: error: Cannot be used with extern or batch steps");
         return 1;
     }
     if parsed.has("pty")
@@ -59,15 +60,25 @@ pub fn run(parsed: &Parsed) -> i32 {
             }
             Ok((client, Some(found))) => attach(client, &found, parsed).await,
             Ok((_, None)) => {
-                output::error_line("sattach: error: Invalid job id specified");
+                output::error_line(
+                    "sattach: error: Could not get job step info: Invalid job id specified",
+                );
                 1
             }
             Err(error) => {
-                output::error_line(format!("sattach: error: {error}"));
+                output::error_line(format!(
+                    "sattach: error: Could not get job step info: {error}"
+                ));
                 1
             }
         }
     })
+}
+
+fn misused(text: &str) -> i32 {
+    output::error_line(format!("sattach: error: {text}"));
+    output::error_line("Usage: sattach [options] <jobid.stepid>");
+    1
 }
 
 /// Follows the step until it ends or the command is interrupted.
@@ -164,7 +175,6 @@ fn layout_text(step: &StepInfo) -> String {
             ranks.join(" ")
         ));
     }
-    text.push('\n');
     text
 }
 
@@ -191,7 +201,7 @@ mod tests {
             .collect();
         assert_eq!(
             layout_text(&step),
-            "Job step layout:\n\t3 tasks, 2 nodes (n[1-2])\n\n\tNode 0 (n1), 2 task(s): 0 1\n\tNode 1 (n2), 1 task(s): 2\n\n"
+            "Job step layout:\n\t3 tasks, 2 nodes (n[1-2])\n\n\tNode 0 (n1), 2 task(s): 0 1\n\tNode 1 (n2), 1 task(s): 2\n"
         );
         assert_eq!(step_of("9.0"), Some((9, StepId::Num(0))));
         assert_eq!(step_of("9"), None);

@@ -20,13 +20,14 @@ use crate::flags::getopt::Parsed;
 use crate::output;
 use crate::submit::Refusal;
 use crate::submit::components;
-use crate::submit::description::{batch_environment, describe};
+use crate::submit::description::describe;
 use crate::submit::environment::parse_export_file;
 use crate::submit::listing::listing;
 use crate::submit::options::Options;
 use crate::submit::script::{
     BatchScript, DirectiveError, check_script, read_directives, read_script, wrapped,
 };
+use crate::submit::variables::batch_environment;
 
 /// How long a submission waits for a controller that is away.
 pub(super) const SUBMIT_PATIENCE: Duration = Duration::from_secs(15);

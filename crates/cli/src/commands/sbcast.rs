@@ -25,10 +25,18 @@ pub fn run(parsed: &Parsed) -> i32 {
         |name| place.variable(name),
         parsed,
     );
+    let count = parsed.operands.len();
+    if count != 2 {
+        output::error_line(format!("Need two file names, have {count} names"));
+        output::error_line("Try \"sbcast --help\" for more information");
+        return 1;
+    }
     match copy(&options, parsed, &place) {
         Ok(()) => 0,
         Err(text) => {
-            output::error_line(format!("sbcast: error: {text}"));
+            if !text.is_empty() {
+                output::error_line(format!("sbcast: error: {text}"));
+            }
             1
         }
     }
@@ -55,12 +63,13 @@ fn copy(options: &Options, parsed: &Parsed, place: &Place) -> Result<(), String>
         .or_else(|| place.variable("SLURM_JOB_ID"))
         .or_else(|| place.variable("SLURM_JOBID"))
         .ok_or("Need a job id to run this command.  Run from within a Slurm job or use the --jobid option.")?;
-    let (job, step) =
-        job_and_step(&target_of).ok_or_else(|| format!("\"{target_of}\" is no job and no step"))?;
+    let (job, step) = job_and_step(&target_of).ok_or_else(|| super::srun::bad_step(&target_of))?;
     let mut nodes = Err(String::new());
     block_on(async {
         nodes = match Client::connect(std::time::Duration::from_secs(2)).await {
-            Ok(client) => nodes_of(&client, job, step).await,
+            Ok(client) => nodes_of(&client, job, step)
+                .await
+                .map_err(|error| format!("Failed to load JobId={job}: '{error}'")),
             Err(error) => Err(error.to_string()),
         };
         0

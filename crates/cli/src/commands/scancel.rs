@@ -83,6 +83,7 @@ fn request(
         batch_only: options.has("batch"),
         full: options.has("full"),
         hurry: options.has("hurry"),
+        cron: options.has("cron"),
     })
 }
 

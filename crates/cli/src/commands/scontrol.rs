@@ -11,8 +11,8 @@ use super::caller::Place;
 use super::structured;
 use super::{
     block_on, clusters, scontrol_admin as admin, scontrol_create as create,
-    scontrol_inspect as inspect, scontrol_jobs as jobs, scontrol_show, scontrol_update,
-    version_text,
+    scontrol_inspect as inspect, scontrol_jobs as jobs, scontrol_power as power, scontrol_show,
+    scontrol_update, scontrol_write as write, version_text,
 };
 use crate::client::{Client, ClientError};
 use crate::flags::Command;
@@ -289,10 +289,10 @@ async fn execute(context: &Context, words: &[String]) -> i32 {
         "top" => jobs::top(context, rest).await,
         "notify" => jobs::notify(context, rest).await,
         "wait_job" => jobs::wait_job(context, &rest[0]).await,
-        "write" => admin::write(context, rest).await,
-        "reboot" => admin::reboot(context, verb, rest).await,
-        "cancel_reboot" => admin::cancel_reboot(context, verb, rest.first()).await,
-        "power" => admin::power(context, verb, rest).await,
+        "write" => write::write(context, rest).await,
+        "reboot" => power::reboot(context, verb, rest).await,
+        "cancel_reboot" => power::cancel_reboot(context, verb, rest.first()).await,
+        "power" => power::power(context, verb, rest).await,
         "reconfigure" => admin::reconfigure(context).await,
         "shutdown" => admin::shutdown(context, rest).await,
         "abort" => admin::abort(),

@@ -13,67 +13,10 @@ use sluice_model::tres::Tres;
 use sluice_proto::v1;
 
 use super::caller::{now, uid_of};
-use super::scontrol::{Context, is_keyword};
+use super::scontrol::Context;
+use super::scontrol_assoc_filter::{Filter, passes};
 use crate::client::{Client, ClientError};
 use crate::output;
-
-/// Which records are wanted; empty lists let all pass.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Filter {
-    users: Vec<String>,
-    accounts: Vec<String>,
-    qos: Vec<String>,
-    /// Users, associations, QOS.
-    kinds: [bool; 3],
-}
-
-impl Filter {
-    fn read(words: &[String]) -> Result<Self, (String, i32)> {
-        let mut filter = Self::default();
-        for word in words {
-            let invalid = || {
-                (
-                    format!("invalid entity: {word} for keyword:show assoc_mgr"),
-                    1,
-                )
-            };
-            let (key, value) = word.split_once('=').ok_or_else(invalid)?;
-            let list = || value.split(',').map(String::from).collect();
-            match key.to_ascii_lowercase().as_str() {
-                key if is_keyword(key, "users", 1) => filter.users = list(),
-                key if is_keyword(key, "accounts", 1) => filter.accounts = list(),
-                key if is_keyword(key, "qos", 1) => filter.qos = list(),
-                key if is_keyword(key, "flags", 1) => {
-                    for flag in value.split(',') {
-                        let at = match flag.to_ascii_lowercase().as_str() {
-                            flag if is_keyword(flag, "users", 1) => 0,
-                            flag if is_keyword(flag, "assoc", 1) => 1,
-                            flag if is_keyword(flag, "qos", 1) => 2,
-                            _ => {
-                                return Err((
-                                    format!(
-                                        "invalid flag '{flag}', valid options are 'Assoc, QOS, and/or Users'"
-                                    ),
-                                    0,
-                                ));
-                            }
-                        };
-                        filter.kinds[at] = true;
-                    }
-                }
-                _ => return Err(invalid()),
-            }
-        }
-        if filter.kinds == [false; 3] {
-            filter.kinds = [true; 3];
-        }
-        Ok(filter)
-    }
-}
-
-fn passes(list: &[String], name: &str) -> bool {
-    list.is_empty() || list.iter().any(|wanted| wanted == name)
-}
 
 /// What some jobs use.
 #[derive(Debug, Default, Clone)]

@@ -12,9 +12,10 @@ use sluice_model::job::JobInfo;
 use sluice_model::state::JobState;
 use sluice_proto::v1;
 
+use super::adopted::adopted;
 use super::caller::now;
 use super::scontrol::Context;
-use crate::client::ClientError;
+use crate::client::{ClientError, Settings};
 use crate::output;
 
 /// `completing`: jobs that end, and where.
@@ -176,6 +177,27 @@ fn processes() -> Vec<JobProcess> {
     list
 }
 
+/// Processes from outside that the extern steps of a node took in.
+fn taken_in(context: &Context, node: &str) -> Vec<JobProcess> {
+    let Ok(settings) = Settings::find(|name| context.place.variable(name)) else {
+        return Vec::new();
+    };
+    let socket = settings.token_socket(&context.place.host, node);
+    let Some(spool) = socket.parent() else {
+        return Vec::new();
+    };
+    adopted(spool)
+        .into_iter()
+        .map(|process| JobProcess {
+            pid: process.pid,
+            job: process.job,
+            step: StepId::Extern.to_string(),
+            node: node.to_string(),
+            ranks: None,
+        })
+        .collect()
+}
+
 /// `listpids [JOB[.STEP]] [NODE]`: processes of jobs on this machine.
 pub(super) fn list_pids(context: &Context, words: &[String]) -> i32 {
     let wanted = words.first().filter(|word| *word != "*");
@@ -195,8 +217,10 @@ pub(super) fn list_pids(context: &Context, words: &[String]) -> i32 {
             return 1;
         }
     };
+    let of_extern = taken_in(context, &node_of(context, words.get(1)));
     let list: Vec<JobProcess> = processes()
         .into_iter()
+        .chain(of_extern)
         .filter(|process| job.is_none_or(|job| process.job == job))
         .filter(|process| words.get(1).is_none_or(|node| process.node == *node))
         .filter(|process| step.as_ref().is_none_or(|step| process.step == *step))

@@ -149,16 +149,20 @@ fn show_options(context: &Context) -> ShowOptions {
 async fn jobs(context: &Context, name: Option<&str>) -> Outcome {
     const CALL: &str = "slurm_load_jobs";
     let fail = |error| (CALL, error);
-    let unknown = || {
-        output::error_line(format!("{CALL} error: Invalid job id specified"));
+    let quiet = context.quiet.get();
+    let complain = |text: String| {
+        if !quiet {
+            output::error_line(text);
+        }
         Ok(1)
     };
+    let unknown = || complain(format!("{CALL} error: Invalid job id specified"));
     let selector = match name.map(str::parse::<JobSelector>) {
         None => None,
-        Some(Ok(selector)) => Some(selector),
-        Some(Err(_)) => {
-            output::error_line("scontrol_print_job error: Invalid job id specified");
-            return Ok(1);
+        // A step is no job.
+        Some(Ok(selector)) if selector.step.is_none() => Some(selector),
+        Some(_) => {
+            return complain("scontrol_print_job error: Invalid job id specified".to_string());
         }
     };
     let client = context.connect().await.map_err(fail)?;
@@ -198,10 +202,14 @@ async fn jobs(context: &Context, name: Option<&str>) -> Outcome {
         }
     }
     if text.is_empty() {
-        if selector.is_some() {
-            return unknown();
+        match &selector {
+            // The array exists, the task does not.
+            Some(selector) if !list.is_empty() => {
+                return complain(format!("Job {selector} not found"));
+            }
+            Some(_) => return unknown(),
+            None => output::line("No jobs in the system"),
         }
-        output::line("No jobs in the system");
     }
     output::text_out(&text);
     Ok(0)
@@ -433,7 +441,12 @@ async fn licenses(context: &Context, wanted: Option<&str>) -> Outcome {
         })
         .collect();
     match (text.is_empty(), wanted) {
-        (true, Some(_)) => Ok(0),
+        (true, Some(name)) => {
+            output::error_line(format!(
+                "scontrol: error: query \"{name}\" matched zero licenses."
+            ));
+            Ok(1)
+        }
         (true, None) => {
             output::line("No licenses configured in Slurm.");
             Ok(0)

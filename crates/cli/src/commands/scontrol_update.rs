@@ -63,6 +63,18 @@ fn pairs_of(words: &[String]) -> Result<Vec<Pair>, String> {
         .collect()
 }
 
+/// A refusal names the key as it was typed.
+fn as_typed(text: &str, words: &[String]) -> String {
+    let mut text = text.to_string();
+    for word in words {
+        if let Some((key, value)) = word.split_once('=') {
+            let read = format!(": {}={value}", key.to_ascii_lowercase());
+            text = text.replacen(&read, &format!(": {word}"), 1);
+        }
+    }
+    text
+}
+
 fn refused(text: &str) -> i32 {
     output::error_line(text);
     1
@@ -156,7 +168,7 @@ fn job_change(context: &Context, words: &[String]) -> Result<JobChange, String> 
 async fn update_jobs(context: &Context, words: &[String]) -> i32 {
     let change = match job_change(context, words) {
         Ok(change) => change,
-        Err(text) => return refused(&text),
+        Err(text) => return refused(&as_typed(&text, words)),
     };
     let as_uid = match context.options.get("uid") {
         None => None,
@@ -287,7 +299,7 @@ async fn update_nodes(context: &Context, words: &[String]) -> i32 {
     }
     let update = match node_update(&pairs) {
         Ok(update) => update,
-        Err(text) => return refused(&text),
+        Err(text) => return refused(&as_typed(&text, words)),
     };
     let result = async { context.connect().await?.update_nodes(update).await };
     match result.await {
@@ -299,9 +311,7 @@ async fn update_nodes(context: &Context, words: &[String]) -> i32 {
 async fn update_partition(context: &Context, words: &[String]) -> i32 {
     let change = match partition_change(words) {
         Ok(change) => change,
-        // Some refusals speak for themselves.
-        Err(text) if text.starts_with("slurm_update") => return refused(&text),
-        Err(text) => return refused(&format!("{text}\nslurm_update error: No error")),
+        Err(text) => return refused(&text),
     };
     if change.settings.is_empty() {
         return refused("scontrol: error: No changes specified");
@@ -398,4 +408,20 @@ async fn changed_limit(
         (Some(now), Some(by)) => Some(now.saturating_add(by)),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A refusal shows what was typed, not what it was read as.
+    #[test]
+    fn refusals_name_the_key_as_typed() {
+        let words = ["JobId=5", "Bogus=1"].map(String::from);
+        let text = "Update of this parameter is not supported: bogus=1\nRequest aborted";
+        assert_eq!(
+            as_typed(text, &words),
+            "Update of this parameter is not supported: Bogus=1\nRequest aborted"
+        );
+    }
 }

@@ -9,6 +9,7 @@ use std::process::Command as Process;
 use std::time::Duration;
 
 use sluice_model::cron::{CronSpec, assignment};
+use sluice_model::error_code::ErrorCode;
 use sluice_model::job::JobDescription;
 use sluice_proto::v1;
 
@@ -46,13 +47,21 @@ pub fn run(parsed: &Parsed) -> i32 {
         return fatal("Only root can use -u");
     }
     match parsed.operands.as_slice() {
+        [_, _, ..] => misused(),
         _ if parsed.has("list") => block_on(list(uid)),
         _ if parsed.has("remove") => block_on(remove(uid)),
+        _ if parsed.has("edit") && !terminal() => fatal("Standard input is not a TTY"),
         [] if parsed.has("edit") || terminal() => edit(uid, &place),
         [] => store_from("-", uid, &place),
-        [file] => store_from(file, uid, &place),
-        _ => fatal("only one file can be given"),
+        [file, ..] => store_from(file, uid, &place),
     }
+}
+
+fn misused() -> i32 {
+    output::error_line(
+        "usage: scrontab [-u USER] FILE\n       scrontab [-u USER] [-e | -l | -r | -v]",
+    );
+    1
 }
 
 fn terminal() -> bool {
@@ -118,7 +127,13 @@ fn store_from(file: &str, uid: u32, place: &Place) -> i32 {
     };
     match read {
         Ok(()) => store(&text, uid, place),
-        Err(error) => fatal(format!("failed to open {file}: {error}")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            fatal(format!("failed to open {file}"))
+        }
+        Err(error) => fatal(format!(
+            "failed to open {file}: {}",
+            super::srun::os_text(&error)
+        )),
     }
 }
 
@@ -128,7 +143,7 @@ fn store(text: &str, uid: u32, place: &Place) -> i32 {
         Ok(entries) => entries,
         Err(mistake) => {
             output::error_line(format!(
-                "scrontab: error: There was an issue with line {}: {}\nThe crontab was not changed. The line is:\n{}",
+                "scrontab: error: line {}: {}: {}\nThere are errors in your crontab.",
                 mistake.line, mistake.text, mistake.shown
             ));
             return 1;
@@ -154,7 +169,20 @@ fn store(text: &str, uid: u32, place: &Place) -> i32 {
                 }
                 0
             }
-            Err(error) => told(&error),
+            Err(error) => match error.code() {
+                Some(code) if code != ErrorCode::Disabled => {
+                    output::error_line(format!(
+                        "There was an issue with the job submission\nThe error code return was: {}",
+                        code.message()
+                    ));
+                    let text = error.to_string();
+                    if text != code.message() {
+                        output::error_line(format!("The error message was: {text}"));
+                    }
+                    1
+                }
+                _ => told(&error),
+            },
         }
     })
 }
@@ -319,7 +347,7 @@ fn request(
 ) -> Result<JobDescription, String> {
     let parsed = parse(Command::Sbatch, options).map_err(|error| error.to_string())?;
     if let Some(word) = parsed.operands.first() {
-        return Err(format!("\"{word}\" is no option"));
+        return Err(format!("Invalid option found in #SCRON line: {word}"));
     }
     for forbidden in ["array", "wrap", "begin", "dependency", "wait"] {
         if parsed.has(forbidden) {
@@ -334,7 +362,14 @@ fn request(
     quiet.directory = home.clone().into();
     let line = vec!["scrontab".to_owned()];
     let mut job = describe(&options, &quiet.caller(&line))
-        .map_err(|refusal| refusal.plain.join("; "))?
+        .map_err(|refusal| {
+            let all = refusal.plain.iter().chain(&refusal.errors);
+            let all: Vec<&str> = all
+                .map(String::as_str)
+                .chain(refusal.fatal.as_deref())
+                .collect();
+            all.join("; ")
+        })?
         .job;
     let mut environment: BTreeMap<String, String> = BTreeMap::from([
         ("HOME".to_owned(), home),
@@ -349,7 +384,7 @@ fn request(
     let program = command.split_whitespace().next().unwrap_or("scrontab");
     job.name
         .get_or_insert_with(|| program.rsplit('/').next().unwrap_or(program).to_owned());
-    job.command = Some(command.to_owned());
+    job.submit_line = String::new();
     job.batch = true;
     job.script = Some(
         format!("#!/bin/sh\n# This job was submitted through scrontab\n{command}\n").into_bytes(),
@@ -381,7 +416,8 @@ mod tests {
             (jobs[0].name.as_deref(), jobs[0].ntasks),
             (Some("my job"), Some(2))
         );
-        assert_eq!(jobs[0].command.as_deref(), Some("/bin/echo $WHO again"));
+        let script = jobs[0].script.clone().unwrap_or_default();
+        assert!(String::from_utf8_lossy(&script).ends_with("\n/bin/echo $WHO again\n"));
         assert!(jobs[0].environment.contains(&"WHO=me".to_owned()));
         assert_eq!(
             (

@@ -128,6 +128,7 @@ async fn jobs(client: &Client, filter: &Filter) -> Result<Vec<JobInfo>, ClientEr
     let request = v1::ListJobsRequest {
         job_ids: only,
         users: filter.users.clone(),
+        brief: true,
         ..Default::default()
     };
     match client.jobs(request).await {

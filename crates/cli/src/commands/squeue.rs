@@ -13,7 +13,7 @@ use sluice_proto::v1::ListJobsRequest;
 use super::caller::{Place, now};
 use super::squeue_filter::Filter;
 pub(super) use super::squeue_filter::selects;
-use super::{block_on, clusters, structured};
+use super::{block_on, clusters, squeue_verbose, structured};
 use crate::client::{Client, ClientError};
 use crate::flags::getopt::Parsed;
 use crate::flags::{Command, help};
@@ -27,6 +27,25 @@ use crate::submit::options::{Layer, Options};
 
 /// How long an absent controller is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Options that choose jobs by more than ids and states, or need more than states.
+const NOT_WITH_STATES: &[&str] = &[
+    "account",
+    "licenses",
+    "long",
+    "me",
+    "name",
+    "nodelist",
+    "notme",
+    "partition",
+    "qos",
+    "reservation",
+    "running-over",
+    "running-under",
+    "start",
+    "steps",
+    "user",
+];
 
 /// Runs squeue.
 pub fn run(parsed: &Parsed) -> i32 {
@@ -54,12 +73,26 @@ pub fn run(parsed: &Parsed) -> i32 {
             return 1;
         }
     };
+    if options.has("verbose") {
+        output::text_out(&squeue_verbose::dump(&options, &filter));
+    }
+    let dated = ["iterate", "verbose", "long"]
+        .iter()
+        .any(|name| options.has(name))
+        && !options.has("noheader")
+        && !structured::wanted(&options);
+    let banner = || {
+        if dated {
+            output::line(place.times(now()).banner());
+        }
+    };
     block_on(async {
         let Some(pause) = options.get("iterate").and_then(pause) else {
+            banner();
             return show(&options, &filter, &place).await;
         };
         loop {
-            output::line(place.times(now()).banner());
+            banner();
             let code = show(&options, &filter, &place).await;
             if code != 0 {
                 return code;
@@ -99,6 +132,9 @@ fn check(options: &Options, parsed: &Parsed) -> Result<(), String> {
             );
         }
         _ => {}
+    }
+    if options.has("only-job-state") && NOT_WITH_STATES.iter().any(|name| options.has(name)) {
+        return Err("squeue: fatal: Option --only-job-state only works alone, with -j (--jobs) and/or -t (--states) parameters, parameters for cluster/federation selection, and the printing options.".to_string());
     }
     if let Some(text) = options.get("iterate")
         && pause(text).is_none()
@@ -242,9 +278,6 @@ async fn show_jobs(
         return structured::job_lines(client, options, &records).await;
     }
     lines.sort_by(|first, second| order.compare(&first.0, &second.0));
-    if options.has("long") && !options.has("noheader") {
-        output::line(place.times(now()).banner());
-    }
     let lines = lines.iter().map(|(_, line)| line.as_str());
     print_lines(&layout, lines, options.has("noheader"));
     Ok(())
@@ -296,6 +329,7 @@ fn job_layout(options: &Options) -> Layout<JobRow> {
     let (layout, unknown) = match (typed("Format"), typed("format")) {
         (Some(text), _) => names(text),
         (_, Some(text)) => letters(text),
+        _ if options.has("only-job-state") => letters(job_fields::FORMAT_STATES),
         _ if options.has("start") => letters(job_fields::FORMAT_START),
         _ if options.has("long") => letters(job_fields::FORMAT_LONG),
         _ => match (options.get("format"), options.get("Format")) {
@@ -406,6 +440,7 @@ mod tests {
             "-S -i,P",
             "-s 2.0,2.batch,3_1.0",
             "-i 5",
+            "--only-job-state -j 5 -t all -h -o %i",
         ] {
             assert_eq!(refusal(line), None, "{line}");
         }
@@ -421,6 +456,10 @@ mod tests {
             (
                 "-l -o %i",
                 "squeue: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.",
+            ),
+            (
+                "--only-job-state -u root",
+                "squeue: fatal: Option --only-job-state only works alone, with -j (--jobs) and/or -t (--states) parameters, parameters for cluster/federation selection, and the printing options.",
             ),
             ("-i abc", "squeue: error: --iterate=abc\n"),
             ("-i 0", "squeue: error: --iterate=0\n"),

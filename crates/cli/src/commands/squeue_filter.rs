@@ -124,6 +124,33 @@ impl Filter {
         })
     }
 
+    /// The lists as they were read, by the names that `-vv` gives them.
+    pub fn lists(&self) -> Vec<(&'static str, Vec<String>)> {
+        let states: Vec<String> = self
+            .states
+            .iter()
+            .flatten()
+            .filter_map(|selector| match selector {
+                JobStateSelector::Base(base) => Some(base.to_string()),
+                JobStateSelector::Flag(_) => None,
+            })
+            .collect();
+        vec![
+            (
+                "job_list",
+                self.jobs.iter().map(ToString::to_string).collect(),
+            ),
+            ("name_list", self.names.clone()),
+            ("licenses_list", self.licenses.clone()),
+            ("part_list", self.partitions.clone()),
+            ("state_list", states),
+            (
+                "user_list",
+                self.users.iter().map(ToString::to_string).collect(),
+            ),
+        ]
+    }
+
     /// What the controller can filter itself.
     pub fn request(&self) -> ListJobsRequest {
         ListJobsRequest {

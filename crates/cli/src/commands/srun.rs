@@ -5,16 +5,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sluice_model::cpu_bind::{CpuBind, MemBind};
 use sluice_model::error_code::ErrorCode;
 use sluice_model::hostlist::{collapse_hostlist, parse_hostlist};
 use sluice_model::job::{JobDescription, JobInfo};
-use sluice_model::multi_prog::MultiProg;
+use sluice_model::multi_prog::{MultiProg, MultiProgError};
 
 use super::caller::Place;
 use super::sbatch::{SUBMIT_PATIENCE, print_request, print_submit_error, print_test, refuse, send};
-use super::srun_components;
+use super::srun_bindings::bindings;
 use super::{block_on, watch};
+use super::{srun_components, srun_inherit};
 use crate::client::Client;
 use crate::client::address::random_text;
 use crate::flags::Command;
@@ -22,8 +22,9 @@ use crate::flags::getopt::Parsed;
 use crate::launch::{cancel_job, give_back};
 use crate::output;
 use crate::submit::Refusal;
-use crate::submit::description::{describe, request_variables};
+use crate::submit::description::describe;
 use crate::submit::options::{Layer, Options};
+use crate::submit::variables::request_variables;
 
 /// Runs srun.
 pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
@@ -35,7 +36,7 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
     let options = Options::new(
         Command::Srun,
         &Parsed::default(),
-        |name| srun_components::variable(&place, group, name),
+        |name| srun_inherit::variable(&place, group, name),
         parsed,
     );
     if options.get("mpi") == Some("list") {
@@ -104,77 +105,27 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
     }
 }
 
-/// Help and mistakes of `--cpu-bind`, `--mem-bind` and `--mpi`; the exit status when srun ends here.
-fn bindings(options: &Options) -> Option<i32> {
-    let cpu = options.get("cpu-bind").unwrap_or_default();
-    let memory = options.get("mem-bind").unwrap_or_default();
-    if cpu.eq_ignore_ascii_case("help") {
-        output::text_out(CPU_BIND_HELP);
-        return Some(0);
-    }
-    if memory.eq_ignore_ascii_case("help") {
-        output::text_out(MEM_BIND_HELP);
-        return Some(0);
-    }
-    let wrong = CpuBind::parse(cpu)
-        .err()
-        .or_else(|| MemBind::parse(memory).err());
-    if let Some(error) = wrong {
-        output::error_line(format!("srun: error: {error}"));
-        return Some(255);
-    }
-    match options.get("mpi") {
-        None | Some("" | "none") => None,
-        Some(other) => {
-            output::error_line(format!(
-                "srun: error: Couldn't find the specified plugin name for mpi/{other} looking at all files\nsrun: error: cannot \
-                 find mpi plugin for mpi/{other}\nsrun: error: MPI: Cannot create context for mpi/{other}\nsrun: error: MPI: \
-                 Unable to load any plugin\nsrun: error: Invalid MPI type '{other}', --mpi=list for acceptable types"
-            ));
-            Some(255)
-        }
-    }
-}
-
-const CPU_BIND_HELP: &str = "\
-CPU bind options:
-    --cpu-bind=         Bind tasks to CPUs
-        q[uiet]         say nothing about it (default)
-        v[erbose]       tell on standard error how each task is bound
-        no[ne]          do not bind tasks
-        rank_ldom       bind task n to NUMA node n
-        map_cpu:<list>  bind by the numbers of CPUs
-        mask_cpu:<list> bind by masks of CPUs
-        map_ldom:<list> bind by the numbers of NUMA nodes
-        mask_ldom:<list> bind by masks of NUMA nodes
-        sockets         bind to sockets
-        cores           bind to cores
-        threads         bind to threads
-        ldoms           bind to NUMA nodes
-        help            show this
-";
-
-const MEM_BIND_HELP: &str = "\
-Memory bind options:
-    --mem-bind=         Bind memory to NUMA nodes
-        q[uiet]         say nothing about it (default)
-        v[erbose]       tell on standard error how memory is bound
-        p[refer]        use the memory first, other memory later
-        no[ne]          do not bind memory (default)
-        rank            bind by the rank of the task
-        local           use the memory of the processor in use
-        map_mem:<list>  bind by the numbers of NUMA nodes
-        mask_mem:<list> bind by masks of NUMA nodes
-        help            show this
-";
-
 fn read_multi_prog(file: &str, tasks: u32) -> Result<String, Refusal> {
     let text = std::fs::read_to_string(file).map_err(|error| {
-        Refusal::error(format!("Unable to open configuration file {file}: {error}"))
+        Refusal::error(format!(
+            "Could not open multi_prog config file {file}{}",
+            match error.kind() {
+                std::io::ErrorKind::NotFound => String::new(),
+                _ => format!(": {}", os_text(&error)),
+            }
+        ))
     })?;
     MultiProg::parse(&text)
         .and_then(|config| config.check(tasks))
-        .map_err(|error| Refusal::error(format!("Configuration file {file} invalid, {error}")))?;
+        .map_err(|error| match error {
+            MultiProgError::Line { line, cause } => {
+                if !cause.is_empty() {
+                    output::error_line(format!("srun: error: {cause}"));
+                }
+                Refusal::error(format!("Line {line} of configuration file {file} invalid"))
+            }
+            missing => Refusal::error(format!("Configuration file {file} invalid, {missing}")),
+        })?;
     Ok(text)
 }
 
@@ -245,6 +196,17 @@ fn arbitrary(
     Ok(hosts)
 }
 
+/// What is wrong with the name of a job or a step, in Slurm's words.
+pub(super) fn bad_step(text: &str) -> String {
+    let (job, step) = text.split_once('.').unwrap_or((text, ""));
+    let what = if job.parse::<u32>().is_ok_and(|id| id > 0) && !step.is_empty() {
+        "StepID includes unexpected non-numeric characters"
+    } else {
+        "JobID can not be zero"
+    };
+    format!("Bad job/step specified: {text}: {what}")
+}
+
 fn base_name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_string()
 }
@@ -253,28 +215,60 @@ fn refused_early(options: &Options, parsed: &Parsed) -> Option<Refusal> {
     if parsed.operands.is_empty() && !options.has("test-only") {
         return Some(Refusal::fatal("No command given to execute."));
     }
-    for name in ["no-allocate"] {
-        if options.has(name) {
-            return Some(Refusal::error(format!("--{name} is not supported yet")));
+    if options.has("no-allocate") {
+        if !options.has("nodelist") {
+            return Some(Refusal::error(
+                "must specify a node list with -Z, --no-allocate.",
+            ));
+        }
+        // Every step belongs to a job here: nodes start nothing that the controller did not give them.
+        output::error_line("srun: do not allocate resources");
+        return Some(Refusal::error(
+            "Application launch failed: Invalid job credential",
+        ));
+    }
+    if options.has("async") {
+        let pty = options.has("pty");
+        if pty {
+            output::error_line("srun: error: --async and --pty are mutually exclusive.");
+        }
+        if !options.has("jobid") {
+            return Some(Refusal::error(
+                "--async is only valid for steps submitted within an existing job allocation.",
+            ));
+        }
+        if pty {
+            return Some(Refusal::error(
+                "--pty is no way to see a step that goes on alone",
+            ));
         }
     }
-    if options.has("async")
-        && (options.has("pty") || options.layer("immediate") == Some(Layer::CommandLine))
-    {
-        return Some(Refusal::fatal(
-            "--async is incompatible with --pty and --immediate.",
-        ));
-    }
-    if options.has("async") && !options.has("jobid") {
-        return Some(Refusal::fatal("--async needs a job allocation to run in."));
-    }
-    let pty = options.has("pty");
-    if pty && (options.has("immediate") && options.layer("immediate") == Some(Layer::CommandLine)) {
-        return Some(Refusal::fatal(
-            "--pty and --immediate are mutually exclusive.",
-        ));
+    if let Some(level) = options.get("slurmd-debug") {
+        return debug_level(level);
     }
     None
+}
+
+/// `--slurmd-debug` is root's; what daemons log is set in the configuration, so that only the variable is left of it.
+fn debug_level(level: &str) -> Option<Refusal> {
+    if !nix::unistd::geteuid().is_root() {
+        return Some(Refusal::error(
+            "Use of --slurmd-debug is allowed only for root and SlurmUser(root)",
+        ));
+    }
+    if srun_inherit::log_level(level).is_none() {
+        return Some(Refusal::invalid("slurmd-debug"));
+    }
+    output::error_line(
+        "srun: warning: --slurmd-debug sets SLURMD_DEBUG for the tasks only: SlurmdDebug rules what the nodes log",
+    );
+    None
+}
+
+/// The system's text of an error, without its number.
+pub(super) fn os_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_string()
 }
 
 /// One call of srun.
@@ -316,11 +310,15 @@ impl Srun {
         let existing = match self.options.get("jobid").map(str::parse::<u32>) {
             None => None,
             Some(Ok(id)) => Some(id),
-            Some(Err(_)) => return refuse(&Refusal::invalid("jobid"), "srun"),
+            Some(Err(_)) => {
+                let text = self.options.get("jobid").unwrap_or_default();
+                output::error_line(format!("srun: fatal: {}", bad_step(text)));
+                return 1;
+            }
         };
         let allocation = match existing {
             Some(job_id) if !self.options.has("test-only") => {
-                if let Err(code) = self.confirm(&client, job_id).await {
+                if let Err(code) = self.confirm(&client, job_id, &job).await {
                     return code;
                 }
                 Allocation { job_id, own: None }
@@ -343,7 +341,12 @@ impl Srun {
     }
 
     /// Checks that the job of SLURM_JOB_ID is there and ready.
-    async fn confirm(&self, client: &Client, job_id: u32) -> Result<(), i32> {
+    async fn confirm(
+        &self,
+        client: &Client,
+        job_id: u32,
+        step: &JobDescription,
+    ) -> Result<(), i32> {
         let refuse = |error: String| {
             output::error_line(format!(
                 "srun: error: Unable to confirm allocation for job {job_id}: {error}"
@@ -357,9 +360,54 @@ impl Srun {
             Ok(jobs) if jobs.iter().all(|job| job.job_id.0 != job_id) => {
                 refuse(ErrorCode::InvalidJobId.message().to_string())
             }
-            Ok(_) => Ok(()),
+            Ok(jobs)
+                if jobs
+                    .iter()
+                    .any(|job| job.job_id.0 == job_id && job.state.is_finished()) =>
+            {
+                output::error_line(format!("srun: error: Slurm job {job_id} has expired"));
+                output::error_line(format!(
+                    "srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {job_id}"
+                ));
+                Err(1)
+            }
+            Ok(jobs) => {
+                let found = jobs.iter().find(|job| job.job_id.0 == job_id);
+                found.map_or(Ok(()), |job| self.fits(job, step))
+            }
             Err(error) => refuse(error.to_string()),
         }
+    }
+
+    /// Refuses what the nodes of the job can never be enough for.
+    fn fits(&self, job: &JobInfo, step: &JobDescription) -> Result<(), i32> {
+        let wanted = step.min_nodes.unwrap_or(1);
+        let relative = self
+            .options
+            .get("relative")
+            .and_then(|text| text.parse::<u32>().ok());
+        if let Some(first) = relative.filter(|first| first + wanted > job.num_nodes) {
+            output::error_line(format!(
+                "srun: error: --relative and SLURM_JOB_NUM_NODES option incompatible with count of allocated nodes \
+                 ({first}+{wanted}>{})",
+                job.num_nodes
+            ));
+            return Err(1);
+        }
+        let list = |text: &str| parse_hostlist(text).unwrap_or_default();
+        let excluded = list(step.excluded_nodes.as_deref().unwrap_or_default());
+        let left = list(&job.nodes)
+            .iter()
+            .filter(|node| !excluded.contains(node))
+            .count();
+        if !excluded.is_empty() && (left as u32) < wanted {
+            output::error_line(format!(
+                "srun: error: Only allocated {left} nodes asked for {wanted}"
+            ));
+            output::error_line("srun: error: Are required nodes explicitly excluded?");
+            return Err(1);
+        }
+        Ok(())
     }
 
     async fn allocate(&self, client: &mut Client, job: &JobDescription) -> Result<Allocation, i32> {
@@ -372,7 +420,7 @@ impl Srun {
             if error.code() != Some(ErrorCode::InvalidGres) {
                 print_submit_error("srun", WHAT, &job, &error);
             } else {
-                output::error_line(format!("srun: error: {WHAT}: {error}"));
+                output::error_line(format!("srun: error: {error}"));
             }
             1
         })?;

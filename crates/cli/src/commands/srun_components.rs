@@ -29,8 +29,14 @@ pub fn run(parsed: &Parsed, place: &Place, line: &[String]) -> Option<i32> {
         Ok(groups) => groups,
         Err(refusal) => return Some(refuse(&refusal, "srun")),
     };
+    let alone = |text: &str| Some(refuse(&Refusal::error(text), "srun"));
+    const NO_COMPONENTS: &str = "--het-group expected to be used within an HetJob allocation";
     if parts.len() == 1 && groups[0].len() <= 1 {
-        return None;
+        let names = parts[0].has("het-group") && !parts[0].has("jobid");
+        return match place.variable("SLURM_HET_SIZE") {
+            None if names => alone(NO_COMPONENTS),
+            _ => None,
+        };
     }
     let words = command_lines(&parts, &groups);
     let inside =
@@ -40,10 +46,7 @@ pub fn run(parsed: &Parsed, place: &Place, line: &[String]) -> Option<i32> {
     }
     if parts.len() == 1 {
         // --het-group names components that are there; an srun without allocation has none.
-        return Some(refuse(
-            &Refusal::fatal("--het-group option invalid outside of a heterogeneous job allocation"),
-            "srun",
-        ));
+        return alone(NO_COMPONENTS);
     }
     // Called again inside the allocation, this very line starts the steps.
     let again = std::env::args()

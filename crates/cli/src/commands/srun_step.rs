@@ -17,18 +17,20 @@ use super::broadcast::{Copying, excluded_folders, nodes_of};
 use super::caller::user_name;
 use super::sbatch::SUBMIT_PATIENCE;
 use super::srun::{Allocation, Srun, interrupted};
+use super::srun_inherit;
+use super::srun_streams::{Streams, has_terminal};
 use crate::client::address::{address_towards, random_text};
 use crate::client::calls::CreatedStep;
 use crate::client::{Client, ClientError};
 use crate::launch::listener::Listener;
 use crate::launch::session::{Session, SessionOptions};
-use crate::launch::streams::{Sink, SinkOptions, StreamMode};
+use crate::launch::streams::{OpenError, Sink, SinkOptions, StreamMode};
 use crate::launch::tasks::TaskTable;
 use crate::launch::{allocation_environment, terminal};
 use crate::output;
-use crate::submit::description::extra;
+use crate::submit::effects::extra;
 use crate::submit::environment::{Export, to_strings};
-use crate::submit::options::{Layer, Options};
+use crate::submit::options::Layer;
 
 /// Pauses between attempts to create a step in a busy allocation.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(50);
@@ -76,12 +78,14 @@ impl Srun {
             .status();
         match run {
             Ok(status) if status.success() => true,
-            Ok(status) => {
-                output::error_line(format!("srun: error: {name} {program} failed: {status}"));
-                false
-            }
-            Err(error) => {
-                output::error_line(format!("srun: error: {name} {program}: {error}"));
+            failed => {
+                // What is wrong with an epilog is nobody's business any more.
+                if name == "prolog" {
+                    let code = failed.ok().and_then(|status| status.code()).unwrap_or(-1);
+                    output::error_line(format!(
+                        "srun: error: srun prolog failed rc = {code}. Aborting step."
+                    ));
+                }
                 false
             }
         }
@@ -98,7 +102,8 @@ impl Srun {
         };
         let fail = |text: String| {
             output::error_line(format!(
-                "srun: error: Failed to broadcast the program: {text}"
+                "srun: error: Failed to broadcast the program{}{text}",
+                if text.is_empty() { "" } else { ": " }
             ));
             1
         };
@@ -151,7 +156,14 @@ impl Srun {
         job: &JobDescription,
     ) -> Result<StepEnd, i32> {
         let streams = Streams::new(&self.options);
-        let pty = self.options.has("pty");
+        if let StreamMode::File(path) = &streams.input
+            && let Err(source) = std::fs::File::open(path)
+        {
+            let stream = "stdin";
+            output::error_line(format!("srun: error: {}", OpenError { stream, source }));
+            return Err(1);
+        }
+        let pty = self.options.has("pty") && has_terminal();
         let listener = Listener::bind(address_towards(&client.settings), random_text())
             .await
             .map_err(|error| {
@@ -208,7 +220,7 @@ impl Srun {
         ) {
             Ok(sink) => sink,
             Err(error) => {
-                output::error_line(format!("srun: error: Could not open stdout file: {error}"));
+                output::error_line(format!("srun: error: {error}"));
                 let _ = crate::launch::signal_step(
                     client,
                     allocation.job_id,
@@ -317,7 +329,7 @@ impl Srun {
         FilenameContext {
             job_id,
             array_job_id: number("SLURM_ARRAY_JOB_ID"),
-            array_task_id: number("SLURM_ARRAY_TASK_ID"),
+            array_task_id: number("SLURM_ARRAY_TASK_ID").or(Some(0)),
             step_id: step_id.to_string(),
             node_name: self.place.host.clone(),
             user: user_name(self.place.uid),
@@ -367,8 +379,9 @@ impl Srun {
             time_limit: job.time_limit,
             kill_on_bad_exit: self.kill_on_bad_exit(),
             interactive: false,
+            // What follows the file's name goes to every one of its programs.
             argv: if self.multi_prog.is_some() {
-                Vec::new()
+                self.argv.iter().skip(1).cloned().collect()
             } else {
                 self.argv.clone()
             },
@@ -400,6 +413,8 @@ impl Srun {
             extra: extra(options),
         };
         if let Some(own) = own {
+            let mark = "own-allocation".to_string();
+            step.extra.insert(mark, String::new());
             // The step fills the allocation that was made for it.
             step.min_nodes = Some(own.num_nodes);
             step.max_nodes = Some(own.num_nodes);
@@ -438,6 +453,9 @@ impl Srun {
             set("SRUN_COMM_PORT", listener.address.port().to_string());
             set("STEP_LAUNCHER_PORT", listener.address.port().to_string());
             set("PRIO_PROCESS", "0".to_string());
+            for (name, value) in srun_inherit::told(&self.options) {
+                environment.insert(name.to_string(), value);
+            }
             if let Some(own) = own {
                 environment.extend(self.variables.clone());
                 environment.extend(allocation_environment(own, &client.settings.cluster));
@@ -486,10 +504,12 @@ impl Srun {
                 return Err(self.create_failed(&step, &error));
             } else if !told {
                 told = true;
-                self.say(format!(
-                    "Job {} step creation temporarily disabled, retrying ({error})",
-                    step.job_id
-                ));
+                if self.options.count("verbose") > 0 {
+                    self.say(format!(
+                        "Job {} step creation temporarily disabled, retrying ({error})",
+                        step.job_id
+                    ));
+                }
             }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
@@ -552,30 +572,6 @@ impl StepEnd {
         Self {
             exit_code: 1,
             record: WaitStatus::exited(1),
-        }
-    }
-}
-
-/// What the three stream options ask for.
-struct Streams {
-    input: StreamMode,
-    output: StreamMode,
-    error: StreamMode,
-}
-
-impl Streams {
-    fn new(options: &Options) -> Self {
-        let output = StreamMode::parse(options.get("output"));
-        // Without --error, errors go where output goes.
-        let error = if options.has("error") {
-            StreamMode::parse(options.get("error"))
-        } else {
-            output.clone()
-        };
-        Self {
-            input: StreamMode::parse(options.get("input")),
-            output,
-            error,
         }
     }
 }

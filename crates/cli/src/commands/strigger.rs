@@ -57,6 +57,23 @@ fn fail(text: impl AsRef<str>) -> i32 {
     1
 }
 
+/// What the controller says about a request is told without the command's name.
+fn refused(call: &str, error: &ClientError) -> i32 {
+    output::error_line(format!("{call}: {error}"));
+    1
+}
+
+/// Seconds that an offset may have, either way.
+const OFFSET_MAX: i32 = 32_000;
+const OFFSET_WRONG: &str = "The --offset parameter must be between +/-32000";
+
+const NEEDS_JOB: &str = "You must specify a --jobid value";
+
+/// Events of jobs are about one job.
+fn needs_job(parsed: &Parsed) -> bool {
+    parsed.value("jobid").is_none() && (parsed.has("fini") || parsed.has("time"))
+}
+
 /// Runs strigger.
 pub fn run(parsed: &Parsed) -> i32 {
     let actions: Vec<&str> = ["set", "get", "clear"]
@@ -64,7 +81,7 @@ pub fn run(parsed: &Parsed) -> i32 {
         .filter(|name| parsed.has(name))
         .collect();
     let [action] = actions.as_slice() else {
-        return fail("exactly one of --set, --get or --clear must be specified");
+        return fail("You must use exactly one of the following options: --set, --get or --clear");
     };
     let filter = match Filter::read(parsed) {
         Ok(filter) => filter,
@@ -75,11 +92,10 @@ pub fn run(parsed: &Parsed) -> i32 {
             Ok(triggers) => block_on(set(triggers, parsed.has("verbose"))),
             Err(text) => fail(text),
         },
+        "get" if needs_job(parsed) => fail(NEEDS_JOB),
         "get" => block_on(get(filter, parsed)),
-        _ if filter.is_empty() => {
-            fail("You must specify a --id, --jobid, or --user option with --clear")
-        }
-        _ => block_on(clear(filter, parsed.has("quiet"))),
+        _ if filter.is_empty() => fail("You must specify a --id, --jobid, or --user to clear"),
+        _ => block_on(clear(filter, parsed.has("quiet"), parsed.has("verbose"))),
     }
 }
 
@@ -97,11 +113,11 @@ impl Filter {
             Some(text) => text
                 .parse()
                 .map(Some)
-                .map_err(|_| format!("Invalid {name}: {text}")),
+                .map_err(|_| format!("Invalid {name} {text}")),
         };
         let uid = match parsed.value("user") {
             None => None,
-            Some(name) => Some(uid_of(name).ok_or_else(|| format!("Invalid user name: {name}"))?),
+            Some(name) => Some(uid_of(name).ok_or_else(|| format!("Invalid user {name}"))?),
         };
         Ok(Self {
             id: number("id")?,
@@ -125,47 +141,43 @@ impl Filter {
 
 /// The triggers that the options ask for.
 fn triggers(parsed: &Parsed) -> Result<Vec<v1::Trigger>, String> {
-    let program = parsed
-        .value("program")
-        .filter(|program| !program.is_empty())
-        .ok_or("You must specify a --program value with the --set option")?;
-    if !program.starts_with('/') {
-        return Err("The --program value must begin with \"/\"".to_string());
-    }
     let job = parsed.value("jobid");
     let nodes = parsed.value("node");
-    if job.is_some() && nodes.is_some() {
-        return Err("--jobid and --node options are mutually exclusive".to_string());
-    }
     let offset: i32 = match parsed.value("offset") {
         None => 0,
         Some(text) => text
+            .trim()
             .parse()
             .ok()
-            .filter(|offset: &i32| offset.abs() <= 0x7fff)
-            .ok_or_else(|| format!("Invalid trigger offset: {text}"))?,
+            .filter(|offset: &i32| offset.abs() <= OFFSET_MAX)
+            .ok_or(OFFSET_WRONG)?,
     };
     let permanent = match parsed.value("flags") {
         None => false,
         Some(text) if text.eq_ignore_ascii_case("perm") => true,
-        Some(text) => return Err(format!("Invalid flags: {text}")),
+        Some(text) => return Err(format!("Invalid flags {text}")),
     };
     let wanted: Vec<(&str, &str)> = EVENTS
         .into_iter()
         .filter(|(event, _)| parsed.has(event))
         .collect();
     if wanted.is_empty() {
-        return Err("You must specify a trigger (--block_err, --down, --up, --reconfig, --time, --fini,\n\t--primary_slurmctld_failure, … or --idle)".to_string());
+        return Err("You must specify a trigger".to_string());
+    }
+    let program = parsed
+        .value("program")
+        .filter(|program| !program.is_empty())
+        .ok_or("You must specify a --program value")?;
+    if !program.starts_with('/') {
+        return Err("The --program value must start with \"/\"".to_string());
+    }
+    if needs_job(parsed) {
+        return Err(NEEDS_JOB.to_string());
     }
     wanted
         .into_iter()
         .map(|(event, about)| {
             let (resource, resource_id) = match (about, job) {
-                ("job", None) => {
-                    return Err(format!(
-                        "You must specify a --jobid value with the --{event} option"
-                    ));
-                }
                 // Events of nodes may be about those of a job.
                 ("job" | "node", Some(job)) if event != "reconfig" => ("job", job.to_string()),
                 ("node", _) => (
@@ -197,21 +209,21 @@ async fn set(triggers: Vec<v1::Trigger>, verbose: bool) -> i32 {
     let all = async {
         let client = Client::connect(PATIENCE).await?;
         for trigger in triggers {
-            let reply = client
+            client
                 .automation()
                 .set_trigger(v1::SetTriggerRequest {
                     trigger: Some(trigger),
                 })
                 .await?;
             if verbose {
-                output::error_line(format!("strigger: trigger set: {}", reply.into_inner().id));
+                output::error_line("strigger: trigger set");
             }
         }
         Ok::<(), ClientError>(())
     };
     match all.await {
         Ok(()) => 0,
-        Err(error) => fail(format!("slurm_set_trigger: {error}")),
+        Err(error) => refused("slurm_set_trigger", &error),
     }
 }
 
@@ -226,18 +238,22 @@ async fn get(filter: Filter, parsed: &Parsed) -> i32 {
     };
     let triggers = match all.await {
         Ok(triggers) => triggers,
-        Err(error) => return fail(format!("slurm_get_triggers: {error}")),
+        Err(error) => return refused("slurm_get_triggers", &error),
     };
+    if parsed.has("verbose") {
+        output::error_line(format!("strigger: Read {} trigger records", triggers.len()));
+    }
     let events: Vec<&str> = EVENTS
         .into_iter()
         .map(|(event, _)| event)
-        .filter(|event| parsed.has(event))
+        .filter(|event| parsed.has(event) && *event != "reconfig")
         .collect();
-    let nodes = parsed.value("node").filter(|nodes| !nodes.is_empty());
+    // --node asks for the triggers of nodes, whichever they are about.
+    let of_nodes = parsed.value("node").is_some();
     let shown = triggers.iter().filter(|trigger| {
         filter.passes(trigger)
             && (events.is_empty() || events.contains(&trigger.event.as_str()))
-            && nodes.is_none_or(|nodes| trigger.resource == "node" && trigger.resource_id == nodes)
+            && (!of_nodes || trigger.resource == "node")
     });
     output::text_out(&table(shown, !parsed.has("noheader")));
     0
@@ -255,7 +271,11 @@ fn table<'a>(triggers: impl Iterator<Item = &'a v1::Trigger>, header: bool) -> S
         text.push_str(&row(
             &trigger.id.to_string(),
             &trigger.resource,
-            &trigger.resource_id,
+            match (trigger.resource.as_str(), trigger.resource_id.as_str()) {
+                ("other", "") => "(null)",
+                (_, "") => "*",
+                (_, id) => id,
+            },
             &trigger.event,
             &trigger.offset.to_string(),
             &trigger.user_name,
@@ -277,11 +297,11 @@ fn row(
     program: &str,
 ) -> String {
     format!(
-        "{id:>7} {resource:>9} {resource_id:>7} {event:>35} {offset:>6} {user:<8} {flags:<7} {program}\n"
+        "{id:>7} {resource:<9} {resource_id:>7} {event:<35} {offset:>6} {user:<8} {flags:<5} {program}\n"
     )
 }
 
-async fn clear(filter: Filter, quiet: bool) -> i32 {
+async fn clear(filter: Filter, quiet: bool, verbose: bool) -> i32 {
     let all = async {
         let client = Client::connect(PATIENCE).await?;
         let reply = client
@@ -295,9 +315,24 @@ async fn clear(filter: Filter, quiet: bool) -> i32 {
         Ok::<_, ClientError>(reply.into_inner().removed)
     };
     match all.await {
-        Ok(removed) if removed > 0 || quiet => 0,
-        Ok(_) => fail("slurm_clear_trigger: No such file or directory"),
-        Err(error) => fail(format!("slurm_clear_trigger: {error}")),
+        Ok(removed) if removed > 0 => {
+            if verbose {
+                output::error_line(match (filter.id, filter.job_id, filter.uid) {
+                    (Some(id), ..) => format!("strigger: trigger {id} cleared"),
+                    (_, Some(job), _) => format!("strigger: triggers for job {job} cleared"),
+                    (_, _, uid) => {
+                        format!("strigger: triggers for user {} cleared", uid.unwrap_or(0))
+                    }
+                });
+            }
+            0
+        }
+        Ok(_) if quiet => 0,
+        Ok(_) => {
+            output::error_line("slurm_clear_trigger: No such process");
+            1
+        }
+        Err(error) => refused("slurm_clear_trigger", &error),
     }
 }
 
@@ -370,8 +405,8 @@ mod tests {
         };
         assert_eq!(
             table([&trigger].into_iter(), true),
-            "TRIG_ID  RES_TYPE  RES_ID                                TYPE OFFSET USER     FLAGS   PROGRAM\n    \
-             123       job    1235                                time   -600 joe              /home/bob/clean_up\n"
+            "TRIG_ID RES_TYPE   RES_ID TYPE                                OFFSET USER     FLAGS PROGRAM\n    \
+             123 job          1235 time                                  -600 joe            /home/bob/clean_up\n"
         );
     }
 }

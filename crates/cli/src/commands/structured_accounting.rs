@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use sluice_dataparser::documents::{
-    AccountingJobs, AccountingNames, Accounts, Associations, Clusters, Qos, Users,
+    AccountingJobs, AccountingNames, Accounts, Associations, Clusters, Instances, Qos,
+    TrackedResources, Users, Wckeys,
 };
 use sluice_dataparser::values::TresIds;
 use sluice_model::accounting::{
-    AccountRecord, AssociationRecord, ClusterRecord, JobRecord, QosRecord, StepRecord, UserRecord,
+    AccountRecord, AssociationRecord, ClusterRecord, JobRecord, QosRecord, StepRecord, TresRecord,
+    UserRecord, WckeyRecord,
 };
 use sluice_proto::v1;
 
 use super::caller::{now, user_name};
+use super::sacctmgr::{PATIENCE, Session};
 use super::sacctmgr_show::records;
 use super::structured::print;
 use crate::client::{Client, ClientError};
@@ -141,5 +144,34 @@ pub(super) async fn clusters(
         tres: &TresIds::default(),
     };
     print(client, options, &payload).await?;
+    Ok(0)
+}
+
+/// Trackable resources.
+pub(super) async fn tres(
+    client: &Client,
+    options: &Options,
+    found: Vec<v1::TresRecord>,
+) -> Result<i32, ClientError> {
+    let found: Vec<TresRecord> = records(found)?;
+    print(client, options, &TrackedResources(&found)).await?;
+    Ok(0)
+}
+
+/// Workload keys.
+pub(super) async fn wckeys(
+    client: &Client,
+    options: &Options,
+    found: Vec<v1::WckeyRecord>,
+) -> Result<i32, ClientError> {
+    let found: Vec<WckeyRecord> = records(found)?;
+    print(client, options, &Wckeys(&found)).await?;
+    Ok(0)
+}
+
+/// Cloud instances.
+pub(super) async fn instances(session: &Session) -> Result<i32, ClientError> {
+    let client = Client::connect(PATIENCE).await?;
+    print(&client, &session.options, &Instances).await?;
     Ok(0)
 }

@@ -15,6 +15,8 @@ use super::{NULL, or_null};
 pub const FORMAT_DEFAULT: &str = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R";
 /// Columns of `-l`.
 pub const FORMAT_LONG: &str = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R";
+/// Format of `--only-job-state`.
+pub const FORMAT_STATES: &str = "%.18i %.2t";
 /// Columns of `--start`.
 pub const FORMAT_START: &str = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R";
 

@@ -19,8 +19,10 @@ use super::{NULL, index_ranges};
 pub enum FieldKind {
     /// A text of the node: equal inside a line.
     Text,
-    /// Something of the partition.
+    /// The partition itself.
     Partition,
+    /// A text of the partition: partitions with equal ones share a line.
+    PartitionText,
     /// A number of the node: a range inside a line.
     Number,
     /// A sum or a list over the nodes.
@@ -31,10 +33,14 @@ pub enum FieldKind {
 #[must_use]
 pub fn kind_of(field: &Field<NodeGroup>) -> FieldKind {
     match field.name {
+        "Partition" | "PartitionName" => FieldKind::Partition,
         "Available" | "DefaultTime" | "Groups" | "MaxCPUsPerNode" | "OverSubscribe"
-        | "Partition" | "PartitionName" | "PreemptMode" | "PriorityJobFactor" | "PriorityTier"
-        | "Root" | "Size" | "Time" | "AllocNodes" => FieldKind::Partition,
-        "NodeAI" | "NodeAIOT" | "Nodes" | "NodeList" | "CPUsState" | "Cluster" => FieldKind::Sum,
+        | "PreemptMode" | "PriorityJobFactor" | "PriorityTier" | "Root" | "Size" | "Time"
+        | "AllocNodes" => FieldKind::PartitionText,
+        // A port is the first node's.
+        "NodeAI" | "NodeAIOT" | "Nodes" | "NodeList" | "CPUsState" | "Cluster" | "Port" => {
+            FieldKind::Sum
+        }
         "CPUs" | "Disk" | "FreeMem" | "Memory" | "CPUsLoad" | "Weight" | "Sockets" | "Cores"
         | "Threads" | "SocketCoreThread" => FieldKind::Number,
         _ => FieldKind::Text,

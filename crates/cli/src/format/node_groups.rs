@@ -1,8 +1,10 @@
 //! The lines of sinfo before they are printed: nodes with the same shown values become one line.
 //!
 //! Pure. Texts that a format shows must be equal inside a line; numbers are summed up or shown as ranges, unless `-e` asks
-//! for equal ones. A format without columns about partitions shows each node once. Source: sinfo(1).
+//! for equal ones. Partitions with the same shown texts share their lines; `-N` gives a node a line for
+//! each of its partitions, whether they are shown or not. Source: sinfo(1).
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use sluice_model::node::NodeInfo;
@@ -109,11 +111,15 @@ pub fn groups(
     grouping: Grouping,
     view: &Arc<NodeView>,
 ) -> Vec<NodeGroup> {
-    let mut keyed: Vec<(Vec<String>, NodeGroup)> = Vec::new();
-    let shows_partition = layout
-        .columns
-        .iter()
-        .any(|column| kind_of(column.field) == FieldKind::Partition);
+    let mut lines: Vec<NodeGroup> = Vec::new();
+    let mut places: HashMap<Vec<String>, usize> = HashMap::new();
+    let mut members: HashSet<(usize, &str)> = HashSet::new();
+    let shows_partition = layout.columns.iter().any(|column| {
+        matches!(
+            kind_of(column.field),
+            FieldKind::Partition | FieldKind::PartitionText
+        )
+    });
     for (place, (partition, nodes)) in partitions.iter().enumerate() {
         let line = |nodes: Vec<Arc<NodeInfo>>| NodeGroup {
             partition: Arc::clone(partition),
@@ -124,23 +130,27 @@ pub fn groups(
         for node in nodes {
             let alone = line(vec![Arc::clone(node)]);
             let key = key(&alone, layout, grouping);
-            match keyed.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, group)) if group.nodes.iter().any(|known| known.name == node.name) => {}
-                Some((_, group)) => group.nodes.push(Arc::clone(node)),
-                None => keyed.push((key, alone)),
+            let at = *places.entry(key).or_insert_with(|| {
+                lines.push(line(Vec::new()));
+                lines.len() - 1
+            });
+            if members.insert((at, &node.name)) {
+                lines[at].nodes.push(Arc::clone(node));
             }
         }
         if nodes.is_empty() && grouping.empty_partitions && shows_partition {
-            keyed.push((vec![format!("\0{}", partition.name)], line(Vec::new())));
+            lines.push(line(Vec::new()));
         }
     }
-    keyed.into_iter().map(|(_, group)| group).collect()
+    lines
 }
 
 /// What must be equal inside a line.
 fn key(line: &NodeGroup, layout: &Layout<NodeGroup>, grouping: Grouping) -> Vec<String> {
     let mut key = Vec::new();
     if grouping.each_node {
+        // A node has a line for each of its partitions, shown or not.
+        key.push(line.partition_place.to_string());
         key.push(
             line.first()
                 .map(|node| node.name.clone())
@@ -149,7 +159,7 @@ fn key(line: &NodeGroup, layout: &Layout<NodeGroup>, grouping: Grouping) -> Vec<
     }
     for column in &layout.columns {
         match kind_of(column.field) {
-            FieldKind::Text => key.push((column.field.value)(line)),
+            FieldKind::Text | FieldKind::PartitionText => key.push((column.field.value)(line)),
             FieldKind::Partition => key.push(line.partition_place.to_string()),
             FieldKind::Number if grouping.exact => key.push((column.field.value)(line)),
             FieldKind::Number | FieldKind::Sum => {}

@@ -16,6 +16,7 @@ use sluice_model::tres::Tres;
 use super::job_rows::{cut_index_list, run_time};
 use super::time_style::TimeStyle;
 use super::{NULL, index_ranges, or_null};
+use crate::submit::resources::mail_events;
 
 /// How to print a record.
 #[derive(Debug, Clone)]
@@ -160,6 +161,9 @@ pub fn show_job(job: &JobInfo, task: Option<u32>, options: &ShowOptions) -> Stri
             "PreemptEligibleTime={} PreemptTime=None",
             time(job.start_time, "None")
         ));
+    }
+    if let Some(spec) = &job.description.cron_spec {
+        record.line(format_args!("CronJob=Yes CrontabSpec=\"{spec}\""));
     }
     record.line(format_args!(
         "SuspendTime={} SecsPreSuspend={} LastSchedEval={} Scheduler={}",
@@ -384,6 +388,9 @@ fn tail(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
             .and_then(TimeLimit::seconds)
             .map_or_else(|| "00:00:00".to_string(), format_duration_full)
     ));
+    if let Some(features) = extra("cluster-constraint") {
+        record.line(format_args!("ClusterFeatures={features}"));
+    }
     if let Some(prefer) = description
         .prefer
         .as_deref()
@@ -435,18 +442,17 @@ fn tail(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
         record.line(format_args!("StdIn={}", job.std_in_path));
         record.line(format_args!("StdOut={}", job.std_out_path));
     }
-    if let Some(spec) = &description.cron_spec {
-        record.line(format_args!("CronJob=Yes CrontabSpec=\"{spec}\""));
-    }
     requests(record, job);
-    if let Some(user) = description.mail_user.as_deref().or(description
-        .mail_type
+    let events = description.mail_type.as_deref().and_then(mail_events);
+    let events = events.filter(|events| events != "NONE");
+    if let Some(user) = description
+        .mail_user
         .as_deref()
-        .map(|_| job.user_name.as_str()))
+        .or(events.as_deref().map(|_| job.user_name.as_str()))
     {
         record.line(format_args!(
             "MailUser={user} MailType={}",
-            description.mail_type.as_deref().unwrap_or("NONE")
+            events.as_deref().unwrap_or("NONE")
         ));
     }
 }
@@ -461,30 +467,111 @@ fn requests(record: &mut Record, job: &JobInfo) {
             .collect::<Vec<_>>()
             .join(",")
     };
-    if let Some(switches) = description.extra.get("switches") {
-        record.line(format_args!("Switches={switches}"));
+    let kept = |name: &str| description.extra.get(name).map(String::as_str);
+    if let Some(size) = kept("segment") {
+        record.line(format_args!("SegmentSize={size}"));
     }
-    if let Some(bind) = &description.gpu_bind {
-        record.line(format_args!("TresBind=gres/gpu:{bind}"));
+    if let Some(switches) = kept("switches") {
+        record.line(format_args!("Switches={}", switch_wait(switches)));
     }
-    if let Some(freq) = description.extra.get("gpu-freq") {
+    if let Some(buffer) = kept("bb") {
+        record.line(format_args!("BurstBuffer={buffer}"));
+    }
+    flags(record, job);
+    if let Some(count) = description.cpus_per_gpu {
+        record.line(format_args!("CpusPerTres=gres/gpu:{count}"));
+    }
+    if let Some(size) = description.mem_per_gpu {
+        record.line(format_args!("MemPerTres=gres/gpu:{}", size.0));
+    }
+    match &description.gpu_bind {
+        // `--tres-bind` names what it is about.
+        Some(bind) if bind.starts_with("gres/") => {
+            record.line(format_args!("TresBind={bind}"));
+        }
+        Some(bind) => record.line(format_args!("TresBind=gres/gpu:{bind}")),
+        None => {
+            let gpus = description.gres_per_task.iter();
+            let count: u64 = gpus
+                .filter(|gres| gres.name == "gpu")
+                .map(|gres| gres.count)
+                .sum();
+            if count > 0 {
+                record.line(format_args!("TresBind=gres/gpu:per_task:{count}"));
+            }
+        }
+    }
+    if let Some(freq) = kept("gpu-freq") {
         record.line(format_args!("TresFreq=gpu:{freq}"));
     }
     for (key, requests) in [
         ("TresPerJob", &description.gres_per_job),
         ("TresPerNode", &description.gres_per_node),
         ("TresPerSocket", &description.gres_per_socket),
-        ("TresPerTask", &description.gres_per_task),
     ] {
         if !requests.is_empty() {
             record.line(format_args!("{key}={}", list(requests)));
         }
     }
-    if let Some(count) = description.cpus_per_gpu {
-        record.line(format_args!("CpusPerTres=gres/gpu:{count}"));
+    let cpus = description
+        .cpus_per_task
+        .map(|count| format!("cpu={count}"));
+    let gres = description
+        .gres_per_task
+        .iter()
+        .map(|request| format!("gres/{}={}", request.kind(), request.count));
+    let per_task: Vec<String> = cpus.into_iter().chain(gres).collect();
+    if let Some(text) = kept("tres-per-task") {
+        record.line(format_args!("TresPerTask={text}"));
+    } else if !per_task.is_empty() {
+        record.line(format_args!("TresPerTask={}", per_task.join(",")));
     }
-    if let Some(size) = description.mem_per_gpu {
-        record.line(format_args!("MemPerTres=gres/gpu:{}", size.0));
+    if let Some(count) = description.ntasks_per_gpu {
+        record.line(format_args!("NtasksPerTRES={count}"));
+    }
+}
+
+/// `--switches` with the time to wait for them, which is five minutes when nothing else is said. Source: slurm.conf(5),
+/// `max_switch_wait`.
+fn switch_wait(text: &str) -> String {
+    const LONGEST_SECS: i64 = 300;
+    let (count, wait) = text.split_once('@').unwrap_or((text, ""));
+    let wait = wait
+        .parse::<TimeLimit>()
+        .ok()
+        .and_then(TimeLimit::seconds)
+        .map_or(LONGEST_SECS, |wait| wait.min(LONGEST_SECS));
+    format!("{count}@{}", format_duration_full(wait))
+}
+
+/// Choices that are said in a word, each only when it was made.
+fn flags(record: &mut Record, job: &JobInfo) {
+    let description = &job.description;
+    let kept = |name: &str| description.extra.get(name).map(String::as_str);
+    let mut words: Vec<String> = Vec::new();
+    match kept("gres-flags") {
+        Some(flags) if flags.contains("enforce-binding") => {
+            words.push("GresEnforceBind=Yes".to_string());
+        }
+        Some(flags) if flags.contains("disable-binding") => {
+            words.push("GresEnforceBind=No".to_string());
+        }
+        _ => {}
+    }
+    if let Some(kill) = description.kill_on_invalid_dep {
+        let word = if kill { "Yes" } else { "No" };
+        words.push(format!("KillOnInvalidDependent={word}"));
+    }
+    if description.spread_job {
+        words.push("SpreadJob=Yes".to_string());
+    }
+    if !words.is_empty() {
+        record.line(format_args!("{}", words.join(" ")));
+    }
+    match kept("oom-kill-step") {
+        Some("" | "1") => record.line(format_args!("OOMKillStep=1")),
+        Some("0") => record.line(format_args!("OOMKillStep=0")),
+        _ => {}
     }
 }
 

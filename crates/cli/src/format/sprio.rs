@@ -154,7 +154,10 @@ pub static FIELDS: &[Field<PriorityRow>] = &[
     }),
     field('i', "JobId", "JOBID", |row| match row {
         PriorityRow::Weights(_) => "Weights".to_string(),
-        PriorityRow::Job { job, .. } => job.job_id.to_string(),
+        PriorityRow::Job { job, .. } => match (job.het_job_id, job.het_job_offset) {
+            (Some(leader), Some(offset)) => format!("{leader}+{offset}"),
+            _ => job.job_id.to_string(),
+        },
     }),
     field('j', "JobSizeNormal", "JOBSIZE", |row| {
         factor(row, |w| w.job_size, NORMAL)

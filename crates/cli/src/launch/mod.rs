@@ -5,6 +5,7 @@
 
 pub mod listener;
 pub mod session;
+mod signals;
 pub mod streams;
 pub mod tasks;
 pub mod terminal;
@@ -49,38 +50,92 @@ pub fn allocation_environment(job: &JobInfo, cluster: &str) -> BTreeMap<String, 
     if !cpus.is_empty() {
         set("JOB_CPUS_PER_NODE", repeated(&cpus));
     }
+    let asked = &job.description;
     if job.num_nodes > 0 {
-        set(
-            "TASKS_PER_NODE",
-            repeated(&even_split(job.num_tasks.max(1), job.num_nodes)),
-        );
+        let each = match (asked.ntasks, asked.ntasks_per_node) {
+            // As many as the CPUs are enough for.
+            (None, None) => {
+                let width = asked.cpus_per_task.unwrap_or(1).max(1);
+                cpus.iter().map(|cpus| (cpus / width).max(1)).collect()
+            }
+            _ => even_split(job.num_tasks.max(1), job.num_nodes),
+        };
+        set("TASKS_PER_NODE", repeated(&each));
     }
-    if let Some(start) = job.start_time {
-        set("JOB_START_TIME", start.0.to_string());
-    }
-    if let Some(end) = job.end_time {
-        set("JOB_END_TIME", end.0.to_string());
+    if let (None, Some(each)) = (asked.ntasks, asked.ntasks_per_node) {
+        let tasks = (each * job.num_nodes).to_string();
+        set("NTASKS", tasks.clone());
+        set("NPROCS", tasks);
     }
     variables
 }
 
-/// As [`allocation_environment`], of all components of a heterogeneous job: the leader's names, and `…_HET_GROUP_<offset>` of each.
+/// Of a heterogeneous job only these have no component in their name.
+const OF_ALL: [&str; 4] = [
+    "SLURM_CLUSTER_NAME",
+    "SLURM_JOB_ID",
+    "SLURM_NTASKS",
+    "SLURM_NPROCS",
+];
+
+/// As [`allocation_environment`], of all components of a heterogeneous job: `…_HET_GROUP_<offset>` of each, and the older names.
 #[must_use]
 pub fn components_environment(components: &[JobInfo], cluster: &str) -> BTreeMap<String, String> {
     let mut variables = components
         .first()
         .map(|leader| allocation_environment(leader, cluster))
         .unwrap_or_default();
-    variables.insert("SLURM_HET_SIZE".to_string(), components.len().to_string());
+    variables.retain(|name, _| OF_ALL.contains(&name.as_str()));
+    let tasks: Option<u32> = components
+        .iter()
+        .map(|component| component.description.ntasks)
+        .sum();
+    if let Some(tasks) = tasks {
+        variables.insert("SLURM_NTASKS".to_string(), tasks.to_string());
+        variables.insert("SLURM_NPROCS".to_string(), tasks.to_string());
+    }
+    for name in ["HET", "PACK"] {
+        variables.insert(format!("SLURM_{name}_SIZE"), components.len().to_string());
+    }
     for (offset, component) in components.iter().enumerate() {
-        variables.extend(
-            allocation_environment(component, cluster)
-                .into_iter()
-                .filter(|(name, _)| name != "SLURM_JOBID" && name != "SLURM_CLUSTER_NAME")
-                .map(|(name, value)| (format!("{name}_HET_GROUP_{offset}"), value)),
-        );
+        let own = allocation_environment(component, cluster);
+        for (name, value) in own {
+            if name != "SLURM_CLUSTER_NAME" {
+                variables.insert(format!("{name}_HET_GROUP_{offset}"), value);
+            }
+        }
     }
     variables
+}
+
+/// `…_PACK_GROUP_<n>`, the older name of each `…_HET_GROUP_<n>`.
+pub fn add_older_names(variables: &mut BTreeMap<String, String>) {
+    let older: Vec<(String, String)> = variables
+        .iter()
+        .filter(|(name, _)| name.starts_with("SLURM_") && name.contains("_HET_GROUP_"))
+        .map(|(name, value)| (name.replace("_HET_GROUP_", "_PACK_GROUP_"), value.clone()))
+        .collect();
+    variables.extend(older);
+}
+
+/// What tells the launchers of MPI libraries to start their daemons with srun; a user's own values stay.
+pub fn add_launchers(variables: &mut BTreeMap<String, String>) {
+    for (name, value) in [
+        ("HYDRA_BOOTSTRAP", "slurm"),
+        ("HYDRA_LAUNCHER_EXTRA_ARGS", "--external-launcher"),
+        ("I_MPI_HYDRA_BOOTSTRAP", "slurm"),
+        (
+            "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+            "--external-launcher",
+        ),
+        ("OMPI_MCA_plm_slurm_args", "--external-launcher"),
+        ("PRTE_MCA_plm_slurm_args", "--external-launcher"),
+    ] {
+        let is_set = variables.contains_key(name) || std::env::var_os(name).is_some();
+        if !is_set {
+            variables.insert(name.to_string(), value.to_string());
+        }
+    }
 }
 
 /// `72(x2),36`.

@@ -3,19 +3,18 @@
 //! Ends when every node has said that it is done, or is lost. The exit status is the highest of the tasks'.
 //! Source: srun(1) on interrupts, --kill-on-bad-exit and --wait.
 
-use std::io::Read as _;
 use std::time::Duration;
 
 use sluice_model::exit_status::WaitStatus;
-use sluice_model::launch::{SrunFrame, StepFrame};
+use sluice_model::launch::{SrunFrame, StepFrame, TASK_FAILURE_SIGNAL};
 use sluice_model::signal::Signal;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::listener::NodeEvent;
-use super::streams::{Sink, StreamMode};
-use super::tasks::{TaskTable, task_list};
+use super::signals::Signals;
+use super::streams::{Sink, StreamMode, read_input};
+use super::tasks::TaskTable;
 use super::{signal_step, terminal};
 use crate::client::Client;
 use crate::output;
@@ -89,6 +88,9 @@ pub struct Session {
     killing: bool,
     lost: bool,
     absent_once: bool,
+    told_aborted: bool,
+    /// The step ends because a task failed.
+    failure: bool,
     /// Ends of tasks that -v has not told yet.
     ended: Vec<(usize, u32, WaitStatus)>,
     /// The command leaves the step alone.
@@ -116,6 +118,8 @@ impl Session {
             killing: false,
             lost: false,
             absent_once: false,
+            told_aborted: false,
+            failure: false,
             ended: Vec::new(),
             detached: false,
         }
@@ -167,7 +171,7 @@ impl Session {
         }
         self.sink.flush();
         self.report();
-        if self.tasks.any_killed() && !self.options.attached {
+        if self.tasks.any_killed() && !self.options.attached && !self.told_aborted {
             self.say(format!("Force Terminated {}", self.name()));
         }
         (self.tasks, self.lost)
@@ -213,10 +217,13 @@ impl Session {
                 error: Some(text), ..
             } => {
                 self.complain(format!(
-                    "task launch for {} failed on node {}: {text}",
+                    "Task launch for {} failed on node {}: {text}",
                     self.name(),
                     self.tasks.nodes()[node]
                 ));
+                if !self.lost {
+                    self.complain(format!("Application launch failed: {text}"));
+                }
                 self.lost = true;
                 self.progress[node] = NodeProgress::Lost;
             }
@@ -239,13 +246,21 @@ impl Session {
                     if !self.tasks.all_ended() {
                         self.say(format!("Terminating {}", self.name()));
                     }
-                    self.kill().await;
+                    self.end_after_failure().await;
                 }
                 if self.wait_until.is_none() && !self.tasks.all_ended() {
                     self.wait_until = self.options.wait.map(|wait| Instant::now() + wait);
                 }
             }
-            StepFrame::Message { text } => output::error_line(text),
+            StepFrame::Message { text } => {
+                // Somebody else ends the step: the tasks still have to go.
+                let is_end = text.contains(" CANCELLED AT ");
+                if is_end && !self.failure && !self.told_aborted && !self.options.attached {
+                    self.told_aborted = true;
+                    self.tell_aborted();
+                }
+                output::error_line(text);
+            }
             StepFrame::Done => {
                 self.progress[node] = NodeProgress::Done;
                 self.report();
@@ -275,7 +290,9 @@ impl Session {
         self.report_at = None;
         self.tell_notifications();
         for (failed, line) in self.tasks.report(self.options.verbose > 0) {
-            if failed {
+            if self.options.attached {
+                // How the tasks ended is for the one who started them.
+            } else if failed {
                 self.complain(line);
             } else {
                 self.say(line);
@@ -315,14 +332,28 @@ impl Session {
             if !self.tasks.all_ended() {
                 let seconds = self.options.wait.unwrap_or_default().as_secs();
                 self.say(format!("First task exited {seconds}s ago"));
-                self.say(format!(
-                    "{} {}: running",
-                    self.name(),
-                    task_list(&self.tasks.running())
-                ));
+                for line in self.tasks.summary() {
+                    self.say(format!("{} {line}", self.name()));
+                }
                 self.say(format!("Terminating {}", self.name()));
                 self.kill().await;
             }
+        }
+    }
+
+    /// A task has failed and the others are to end with it, given time to do so.
+    async fn end_after_failure(&mut self) {
+        if self.killing || self.tasks.all_ended() {
+            return;
+        }
+        let signal = TASK_FAILURE_SIGNAL;
+        if self.senders.iter().all(Option::is_some) {
+            self.killing = true;
+            self.failure = true;
+            self.give_up_at = Some(Instant::now() + KILL_PATIENCE);
+            self.send_all(SrunFrame::Signal { signal }).await;
+        } else {
+            self.kill().await;
         }
     }
 
@@ -365,13 +396,33 @@ impl Session {
             self.lost = true;
         } else if number == Signal::INT.number() {
             self.on_interrupt().await;
-        } else if number == nix::libc::SIGQUIT {
-            self.say(format!("forcing termination of {}", self.name()));
-            self.kill().await;
-        } else if !self.options.ignored_signals.contains(&number) {
-            self.say(format!("forcing signal {number} to {}", self.name()));
+        } else if self.options.ignored_signals.contains(&number) {
+        } else if [nix::libc::SIGQUIT, nix::libc::SIGTERM, nix::libc::SIGHUP].contains(&number) {
+            if number == nix::libc::SIGQUIT {
+                self.say("Quit");
+            }
+            self.force_end().await;
+        } else {
             self.send_all(SrunFrame::Signal { signal: number }).await;
         }
+    }
+
+    /// The user does not want to wait for the tasks.
+    async fn force_end(&mut self) {
+        if self.killing {
+            return;
+        }
+        self.say("forcing job termination");
+        self.told_aborted = true;
+        self.tell_aborted();
+        self.kill().await;
+    }
+
+    fn tell_aborted(&self) {
+        self.say(format!(
+            "Job step aborted: Waiting up to {} seconds for job step to finish.",
+            KILL_PATIENCE.as_secs()
+        ));
     }
 
     /// One interrupt shows states, a second within a second goes to the tasks, a third ends the step.
@@ -385,8 +436,11 @@ impl Session {
             self.interrupts.clear();
         }
         self.interrupts.push(now);
-        let direct = self.options.quit_on_interrupt || self.options.disable_status;
-        let count = self.interrupts.len() + usize::from(direct);
+        let count = match (self.options.quit_on_interrupt, self.options.disable_status) {
+            (true, _) => 3,
+            (_, true) => self.interrupts.len() + 1,
+            _ => self.interrupts.len(),
+        };
         match count {
             1 => {
                 self.say("interrupt (one more within 1 sec to abort)");
@@ -401,13 +455,7 @@ impl Session {
                 })
                 .await;
             }
-            _ => {
-                self.say(format!(
-                    "Job step aborted: Waiting up to {} seconds for job step to finish.",
-                    KILL_PATIENCE.as_secs()
-                ));
-                self.kill().await;
-            }
+            _ => self.force_end().await,
         }
     }
 
@@ -514,33 +562,6 @@ impl Session {
     }
 }
 
-/// Bytes of standard input or a file; an empty piece is its end.
-fn read_input(file: Option<String>, sender: &mpsc::Sender<Vec<u8>>) {
-    let mut source: Box<dyn std::io::Read> = match file {
-        None => Box::new(std::io::stdin()),
-        Some(path) => match std::fs::File::open(&path) {
-            Ok(file) => Box::new(file),
-            Err(error) => {
-                output::error_line(format!(
-                    "srun: error: Could not open stdin file {path}: {error}"
-                ));
-                Box::new(std::io::empty())
-            }
-        },
-    };
-    let mut chunk = vec![0; 16 * 1024];
-    loop {
-        let length = match source.read(&mut chunk) {
-            Ok(length) => length,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(_) => 0,
-        };
-        if sender.blocking_send(chunk[..length].to_vec()).is_err() || length == 0 {
-            return;
-        }
-    }
-}
-
 async fn next_input(input: &mut Option<mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u8>> {
     match input {
         Some(receiver) => receiver.recv().await,
@@ -552,41 +573,5 @@ async fn at(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
-    }
-}
-
-/// The signals srun passes on or acts upon.
-struct Signals {
-    streams: Vec<(i32, tokio::signal::unix::Signal)>,
-}
-
-impl Signals {
-    fn new(pty: bool) -> std::io::Result<Self> {
-        use nix::libc::{
-            SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
-        };
-        let mut numbers = vec![
-            SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGALRM, SIGUSR1, SIGUSR2, SIGCONT,
-        ];
-        if pty {
-            numbers.push(SIGWINCH);
-        }
-        let streams = numbers
-            .into_iter()
-            .map(|number| Ok((number, signal(SignalKind::from_raw(number))?)))
-            .collect::<std::io::Result<_>>()?;
-        Ok(Self { streams })
-    }
-
-    async fn next(&mut self) -> i32 {
-        std::future::poll_fn(|context| {
-            for (number, stream) in &mut self.streams {
-                if let std::task::Poll::Ready(Some(())) = stream.poll_recv(context) {
-                    return std::task::Poll::Ready(*number);
-                }
-            }
-            std::task::Poll::Pending
-        })
-        .await
     }
 }

@@ -31,6 +31,23 @@ pub enum StreamMode {
     OnNodes(String),
 }
 
+/// A file that a stream should go to cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("Could not open {stream} file: {}", without_number(source))]
+pub struct OpenError {
+    /// `stdout`, `stderr` or `stdin`.
+    pub stream: &'static str,
+    /// Cause.
+    #[source]
+    pub source: std::io::Error,
+}
+
+/// The system's text of an error, without its number.
+fn without_number(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_string()
+}
+
 impl StreamMode {
     /// Reads a value of `--output`, `--error` or `--input`.
     #[must_use]
@@ -101,7 +118,7 @@ impl Sink {
         options: SinkOptions,
         directory: &Path,
         names: &FilenameContext,
-    ) -> std::io::Result<Self> {
+    ) -> Result<Self, OpenError> {
         let mut sink = Self {
             label_width: options
                 .label
@@ -112,12 +129,16 @@ impl Sink {
             files: Vec::new(),
             pending: BTreeMap::new(),
         };
-        sink.out = sink.target(out, Target::Stdout, options, directory, names)?;
+        let failed = |stream| move |source| OpenError { stream, source };
+        sink.out = sink
+            .target(out, Target::Stdout, options, directory, names)
+            .map_err(failed("stdout"))?;
         sink.err = if err == out && matches!(err, StreamMode::File(_)) {
             // One file, one offset: the lines of both streams must not overwrite each other.
             (Target::File(0), None)
         } else {
-            sink.target(err, Target::Stderr, options, directory, names)?
+            sink.target(err, Target::Stderr, options, directory, names)
+                .map_err(failed("stderr"))?
         };
         Ok(sink)
     }
@@ -211,6 +232,33 @@ impl Sink {
                     output::error_line(format!("srun: error: Unable to write output: {error}"));
                 }
             }
+        }
+    }
+}
+
+/// Bytes of standard input or a file; an empty piece is its end.
+pub(super) fn read_input(file: Option<String>, sender: &tokio::sync::mpsc::Sender<Vec<u8>>) {
+    let mut source: Box<dyn std::io::Read> = match file {
+        None => Box::new(std::io::stdin()),
+        Some(path) => match std::fs::File::open(&path) {
+            Ok(file) => Box::new(file),
+            Err(error) => {
+                crate::output::error_line(format!(
+                    "srun: error: Could not open stdin file {path}: {error}"
+                ));
+                Box::new(std::io::empty())
+            }
+        },
+    };
+    let mut chunk = vec![0; 16 * 1024];
+    loop {
+        let length = match source.read(&mut chunk) {
+            Ok(length) => length,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => 0,
+        };
+        if sender.blocking_send(chunk[..length].to_vec()).is_err() || length == 0 {
+            return;
         }
     }
 }

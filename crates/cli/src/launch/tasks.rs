@@ -108,11 +108,11 @@ impl TaskTable {
         self.statuses().any(|status| !status.is_success())
     }
 
-    /// True when a task was killed by SIGKILL.
+    /// True when a task was ended by SIGKILL or SIGTERM.
     #[must_use]
     pub fn any_killed(&self) -> bool {
         self.statuses()
-            .any(|status| status.signal() == Signal::KILL.number())
+            .any(|status| [Signal::KILL.number(), Signal::TERM.number()].contains(&status.signal()))
     }
 
     fn statuses(&self) -> impl Iterator<Item = WaitStatus> + '_ {

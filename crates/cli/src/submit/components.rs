@@ -5,8 +5,9 @@
 
 use sluice_model::job::JobDescription;
 
-use super::description::{Caller, request_variables};
+use super::description::Caller;
 use super::options::Options;
+use super::variables::request_variables;
 use crate::flags::Command;
 use crate::flags::getopt::{Parsed, UsageError, parse};
 

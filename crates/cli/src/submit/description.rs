@@ -12,7 +12,7 @@ use sluice_model::time::{UnixSeconds, parse_point_in_time};
 
 use super::Refusal;
 use super::checks;
-use super::environment::{Export, belongs_to_allocation, to_strings};
+use super::effects;
 use super::nodes::{node_file, node_list};
 use super::options::Options;
 use super::resources as value;
@@ -55,132 +55,6 @@ pub struct Request {
     /// Lines for who wants to know more.
     pub notices: Vec<String>,
 }
-
-/// Entries of `extra` that something reads: no word that they have no effect.
-const EFFECTIVE_EXTRAS: &[&str] = &[
-    // Variables of the job's environment.
-    "get-user-env",
-    "hint",
-    // Compared with the own cluster before anything is sent.
-    "clusters",
-    // Read by srun and the step.
-    "bcast",
-    "bcast-exclude",
-    "external-launcher",
-    "multi-prog",
-    "oom-kill-step",
-    "mpi",
-    "send-libs",
-    "het-group",
-    // Texts and places that are only kept, by their nature.
-    "extra",
-    "mcs-label",
-];
-
-/// Options that have a field, or that only this process needs.
-const HANDLED: &[&str] = &[
-    "account",
-    "array",
-    "async",
-    "begin",
-    "bell",
-    "chdir",
-    "comment",
-    "constraint",
-    "contiguous",
-    "core-spec",
-    "cores-per-socket",
-    "cpu-bind",
-    "cpus-per-gpu",
-    "cpus-per-task",
-    "deadline",
-    "dependency",
-    "disable-status",
-    "distribution",
-    "error",
-    "exact",
-    "exclude",
-    "exclusive",
-    "export",
-    "export-file",
-    "extra-node-info",
-    "gid",
-    "gpu-bind",
-    "gpus",
-    "gpus-per-node",
-    "gpus-per-socket",
-    "gpus-per-task",
-    "gres",
-    "help",
-    "hold",
-    "ignore-pbs",
-    "immediate",
-    "input",
-    "job-name",
-    "jobid",
-    "kill-command",
-    "kill-on-bad-exit",
-    "kill-on-invalid-dep",
-    "label",
-    "licenses",
-    "mail-type",
-    "mail-user",
-    "mem",
-    "mem-bind",
-    "mem-per-cpu",
-    "mem-per-gpu",
-    "mincpus",
-    "nice",
-    "no-bell",
-    "no-kill",
-    "no-requeue",
-    "no-shell",
-    "nodefile",
-    "nodelist",
-    "nodes",
-    "ntasks",
-    "ntasks-per-core",
-    "ntasks-per-gpu",
-    "ntasks-per-node",
-    "ntasks-per-socket",
-    "open-mode",
-    "output",
-    "overcommit",
-    "overlap",
-    "oversubscribe",
-    "parsable",
-    "partition",
-    "prefer",
-    "preserve-env",
-    "priority",
-    "propagate",
-    "pty",
-    "qos",
-    "quiet",
-    "quit-on-interrupt",
-    "relative",
-    "requeue",
-    "reservation",
-    "signal",
-    "sockets-per-node",
-    "spread-job",
-    "task-epilog",
-    "task-prolog",
-    "test-only",
-    "threads-per-core",
-    "time",
-    "time-min",
-    "tmp",
-    "uid",
-    "unbuffered",
-    "usage",
-    "use-min-nodes",
-    "verbose",
-    "version",
-    "wait",
-    "wckey",
-    "wrap",
-];
 
 /// Makes the request of `options`. Script, arguments and environment of the task are the caller's to add.
 pub fn describe(options: &Options, caller: &Caller<'_>) -> Result<Request, Refusal> {
@@ -239,6 +113,12 @@ pub fn describe(options: &Options, caller: &Caller<'_>) -> Result<Request, Refus
     checks::exclusions(options)?;
     value::set_memory(options, &mut job)?;
     value::set_gres(options, &mut job)?;
+    // Inside a job the environment holds what the job asked for; a step is smaller.
+    let is_step = options.command == Command::Srun
+        && (options.has("jobid") || caller.environment.contains_key("SLURM_JOB_ID"));
+    if !is_step {
+        value::counts_of_gpus(options, &mut job)?;
+    }
     job.tmp_disk_mib = value::memory(options, "tmp")?.map(|size| size.0);
     set_nodes(options, caller, &mut job)?;
     set_flags(options, &mut job)?;
@@ -261,7 +141,7 @@ pub fn describe(options: &Options, caller: &Caller<'_>) -> Result<Request, Refus
             "Incompatible begin and deadline time specification",
         ));
     }
-    job.extra = extra(options);
+    job.extra = effects::extra(options);
     if options
         .get("nodes")
         .is_some_and(|sizes| sizes.contains([',', ':']))
@@ -271,18 +151,7 @@ pub fn describe(options: &Options, caller: &Caller<'_>) -> Result<Request, Refus
             options.get("nodes").unwrap_or_default().to_string(),
         );
     }
-    let without_effect: Vec<String> = job
-        .extra
-        .keys()
-        .filter(|name| !EFFECTIVE_EXTRAS.contains(&name.as_str()))
-        .map(|name| format!("--{name}"))
-        .collect();
-    if !without_effect.is_empty() {
-        warnings.push(format!(
-            "kept on the job's record, without effect yet: {}",
-            without_effect.join(", ")
-        ));
-    }
+    warnings.extend(effects::notice(options, &job));
     Ok(Request {
         job,
         warnings,
@@ -431,130 +300,6 @@ fn propagated_limits(
         .filter(|(name, _)| names.contains(&name.as_str()))
         .map(|(n, v)| (n.clone(), *v))
         .collect())
-}
-
-/// Options without a field, by name.
-pub fn extra(options: &Options) -> BTreeMap<String, String> {
-    let mut kept: BTreeMap<String, String> = options
-        .names()
-        .into_iter()
-        .filter(|name| !HANDLED.contains(name))
-        .map(|name| {
-            let value = options.get(name).unwrap_or_default().to_string();
-            (name.to_string(), value)
-        })
-        .collect();
-    if options
-        .get("requeue")
-        .is_some_and(|word| word.eq_ignore_ascii_case("expedite"))
-    {
-        kept.insert("requeue".to_string(), "expedite".to_string());
-    }
-    kept
-}
-
-/// The environment of a batch script: what `--export` lets pass and what sbatch adds.
-pub fn batch_environment(
-    options: &Options,
-    caller: &Caller<'_>,
-    job: &JobDescription,
-    export_file: Option<BTreeMap<String, String>>,
-    in_components: bool,
-) -> Vec<String> {
-    let inside_job = caller.environment.contains_key("SLURM_JOB_ID");
-    let own: BTreeMap<String, String> = caller
-        .environment
-        .iter()
-        .filter(|(name, _)| !(inside_job && belongs_to_allocation(name)))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    let text = options.get("export").unwrap_or("ALL");
-    let mut environment = match export_file {
-        Some(file) => file,
-        None => Export::parse(text).apply(&own),
-    };
-    if !text.eq_ignore_ascii_case("ALL") {
-        environment.insert("SLURM_EXPORT_ENV".to_string(), text.to_string());
-    }
-    if options.has("get-user-env") || text.eq_ignore_ascii_case("NONE") {
-        environment.insert("SLURM_GET_USER_ENV".to_string(), "1".to_string());
-    }
-    for (name, limit) in &job.rlimits {
-        environment.insert(format!("SLURM_RLIMIT_{name}"), limit.to_string());
-    }
-    environment.insert("SLURM_PRIO_PROCESS".to_string(), "0".to_string());
-    // Of a heterogeneous job every component's are added under names of their own.
-    environment.extend(
-        request_variables(options, caller, job)
-            .into_iter()
-            .filter(|(name, _)| !in_components || super::components::ONCE.contains(&name.as_str())),
-    );
-    to_strings(&environment)
-}
-
-/// Variables that repeat what was asked for, and where it was asked.
-pub fn request_variables(
-    options: &Options,
-    caller: &Caller<'_>,
-    job: &JobDescription,
-) -> BTreeMap<String, String> {
-    let mut variables = BTreeMap::new();
-    let mut set = |name: &str, value: Option<String>| {
-        if let Some(value) = value {
-            variables.insert(format!("SLURM_{name}"), value);
-        }
-    };
-    let count = |count: Option<u32>| count.map(|count| count.to_string());
-    set(
-        "SUBMIT_DIR",
-        Some(caller.directory.to_string_lossy().into_owned()),
-    );
-    set("SUBMIT_HOST", Some(caller.host.to_string()));
-    let for_tasks = options.command != Command::Salloc;
-    set("UMASK", for_tasks.then(|| format!("{:04o}", job.umask)));
-    set("NTASKS", count(job.ntasks));
-    set("NPROCS", count(job.ntasks));
-    set("CPUS_PER_TASK", count(job.cpus_per_task));
-    set("CPUS_PER_GPU", count(job.cpus_per_gpu));
-    set("NTASKS_PER_NODE", count(job.ntasks_per_node));
-    set("NTASKS_PER_CORE", count(job.ntasks_per_core));
-    set("NTASKS_PER_SOCKET", count(job.ntasks_per_socket));
-    set("NTASKS_PER_GPU", count(job.ntasks_per_gpu));
-    set(
-        "THREADS_PER_CORE",
-        options.get("threads-per-core").map(String::from),
-    );
-    set(
-        "MEM_PER_NODE",
-        job.mem_per_node.map(|size| size.0.to_string()),
-    );
-    set(
-        "MEM_PER_CPU",
-        job.mem_per_cpu.map(|size| size.0.to_string()),
-    );
-    set(
-        "MEM_PER_GPU",
-        job.mem_per_gpu.map(|size| size.0.to_string()),
-    );
-    set("DISTRIBUTION", job.distribution.clone());
-    set("OVERCOMMIT", job.overcommit.then(|| "1".to_string()));
-    for (variable, option) in [
-        ("GPUS", "gpus"),
-        ("GPUS_PER_NODE", "gpus-per-node"),
-        ("GPUS_PER_SOCKET", "gpus-per-socket"),
-        ("GPUS_PER_TASK", "gpus-per-task"),
-        ("GPU_BIND", "gpu-bind"),
-        ("GPU_FREQ", "gpu-freq"),
-        ("HINT", "hint"),
-        ("NETWORK", "network"),
-        ("PROFILE", "profile"),
-        ("TRES_PER_TASK", "tres-per-task"),
-        ("JOB_DEPENDENCY", "dependency"),
-        ("JOB_LICENSES", "licenses"),
-    ] {
-        set(variable, options.get(option).map(String::from));
-    }
-    variables
 }
 
 #[cfg(test)]
@@ -708,6 +453,56 @@ mod tests {
         for (line, text, code) in rows {
             assert_eq!(refused(line), (text.to_string(), code), "{line:?}");
         }
+    }
+
+    /// Counts that follow from GPUs and from `--tres-per-task`, as a real controller shows them.
+    #[test]
+    fn counts_of_gpus() {
+        let counts = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let job = request(Command::Sbatch, &words).expect("valid").job;
+            (job.min_nodes, job.ntasks, job.cpus_per_task)
+        };
+        assert_eq!(counts("--gpus-per-task=1 --gpus=2"), (None, Some(2), None));
+        assert_eq!(counts("--gpus=4 --gpus-per-node=2"), (Some(2), None, None));
+        assert_eq!(counts("--gpus=2 --ntasks-per-gpu=2"), (None, Some(4), None));
+        assert_eq!(
+            counts("--tres-per-task=cpu=3,gres/gpu:a100:1 -n2"),
+            (None, Some(2), Some(3))
+        );
+        let job = request(Command::Sbatch, &["--tres-per-task=gres/gpu=2", "-n1"])
+            .expect("valid")
+            .job;
+        assert_eq!(job.gres_per_task[0].to_string(), "gpu:2");
+        for (line, text) in [
+            (
+                "--gpus-per-task=1",
+                "Failed to validate job spec. --gpus-per-task or --tres-per-task used without either --gpus or -n/--ntasks is not allowed.",
+            ),
+            (
+                "--gpus=3 --gpus-per-task=2",
+                "Failed to validate job spec, --gpus not multiple of --gpus-per-task",
+            ),
+            (
+                "--gpus=4 --gpus-per-task=2 -n8",
+                "Failed to validate job spec. Based on --gpus and --gpus-per-task number of requested tasks differ from -n/--ntasks.",
+            ),
+            (
+                "--gpus=3 --gpus-per-node=2",
+                "Failed to validate job spec, --gpus is not multiple of --gres=gpu/--gpus-per-node",
+            ),
+        ] {
+            let words: Vec<&str> = line.split(' ').collect();
+            let expected = format!(
+                "sbatch: error: {text}\nsbatch: error: Invalid generic resource (gres) specification"
+            );
+            assert_eq!(refused(&words), (expected, 1), "{line}");
+        }
+        assert_eq!(
+            refused(&["--tres-per-task=bogus=1"]),
+            ("sbatch: error: Batch job submission failed: Invalid Trackable RESource (TRES) specification".to_string(), 1)
+        );
+        assert_eq!(refused(&["-m", "plane"]).1, 255);
     }
 
     /// Fewer tasks than nodes: the node count follows, with a warning.

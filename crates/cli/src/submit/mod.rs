@@ -6,6 +6,7 @@
 mod checks;
 pub mod components;
 pub mod description;
+pub mod effects;
 pub mod environment;
 mod foreign;
 pub mod listing;
@@ -14,6 +15,7 @@ pub mod options;
 pub mod resources;
 pub mod rlimits;
 pub mod script;
+pub mod variables;
 
 use std::fmt;
 

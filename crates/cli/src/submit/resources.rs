@@ -11,6 +11,7 @@ use sluice_model::time::TimeLimit;
 use super::Refusal;
 use super::nodes::parse_node_count;
 use super::options::{Layer, Options};
+use crate::flags::Command;
 
 /// Nice value of `--nice` without a number.
 pub const NICE_DEFAULT: i32 = 100;
@@ -210,7 +211,7 @@ const MAIL_EVENTS: [(&str, bool); 11] = [
 ];
 
 /// The events that `text` names, `NONE` for none; `None` when one is unknown.
-pub(super) fn mail_events(text: &str) -> Option<String> {
+pub(crate) fn mail_events(text: &str) -> Option<String> {
     let asked: Vec<String> = text.split(',').map(str::to_ascii_uppercase).collect();
     let none = asked.iter().any(|event| event == "NONE");
     let all = asked.iter().any(|event| event == "ALL");
@@ -253,12 +254,24 @@ pub fn distribution(options: &Options) -> Result<Option<String>, Refusal> {
         .next()
         .unwrap_or_default()
         .to_ascii_lowercase();
-    let plane = first.strip_prefix("plane").is_some_and(|size| {
-        size.is_empty()
-            || size
-                .strip_prefix('=')
-                .is_some_and(|size| size.parse::<u32>().is_ok_and(|size| size > 0))
+    let size = first.strip_prefix("plane");
+    let size_given = |size: &str| {
+        size.strip_prefix('=')
+            .is_some_and(|size| size.parse::<u32>().is_ok_and(|size| size > 0))
+    };
+    // The size may come from the environment as well.
+    let plane = size.is_some_and(|size| {
+        size_given(size) || (size.is_empty() && options.command == Command::Srun)
     });
+    if size.is_some() && !plane {
+        return Err(Refusal {
+            errors: vec![
+                "Invalid plane size or size not specified".to_string(),
+                "Invalid --distribution specification".to_string(),
+            ],
+            ..Refusal::option("")
+        });
+    }
     let known = matches!(
         first.as_str(),
         "*" | "" | "block" | "cyclic" | "fcyclic" | "arbitrary" | "pack" | "nopack"
@@ -457,5 +470,122 @@ pub fn set_gres(options: &Options, job: &mut JobDescription) -> Result<(), Refus
     job.gres_per_job = gpus(options, "gpus")?;
     job.gres_per_socket = gpus(options, "gpus-per-socket")?;
     job.gres_per_task = gpus(options, "gpus-per-task")?;
+    set_tres_per_task(options, job)
+}
+
+/// `--tres-per-task`: CPUs as with `--cpus-per-task`, GRES as with `--gpus-per-task`. The text stays on the record as it is.
+fn set_tres_per_task(options: &Options, job: &mut JobDescription) -> Result<(), Refusal> {
+    let Some(text) = options.get("tres-per-task") else {
+        return Ok(());
+    };
+    let unknown = || {
+        let during = match options.command {
+            Command::Sbatch => "Batch job submission failed",
+            _ => "Unable to allocate resources",
+        };
+        Refusal::error(format!(
+            "{during}: Invalid Trackable RESource (TRES) specification"
+        ))
+    };
+    for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
+        let (name, count) = item.rsplit_once(['=', ':']).unwrap_or((item, "1"));
+        if name.eq_ignore_ascii_case("cpu") {
+            let count = count.parse().ok().filter(|count| *count > 0);
+            let count = count.ok_or_else(unknown)?;
+            let ours = options.layer("tres-per-task");
+            match options.layer("cpus-per-task") {
+                // A job's environment holds both.
+                Some(other) if Some(other) > ours || other == Layer::Environment => {}
+                Some(_) if ours != Some(Layer::Environment) => {
+                    return Err(Refusal::fatal(
+                        "You can not have --tres-per-task=cpu= and --cpus-per-task please use one or the other",
+                    ));
+                }
+                _ => job.cpus_per_task = Some(count),
+            }
+        } else if let Some(gres) = item.strip_prefix("gres/") {
+            job.gres_per_task
+                .extend(parse_gres_list(gres).map_err(|_| unknown())?);
+        } else if !name.starts_with("license/") {
+            return Err(unknown());
+        }
+    }
+    Ok(())
+}
+
+/// Counts that follow from how GPUs are asked for: tasks from GPUs for each task, nodes from GPUs on each node.
+///
+/// Requests that contradict each other are refused with the controller's texts. Source: sbatch(1), `--gpus-per-task`.
+pub fn counts_of_gpus(options: &Options, job: &mut JobDescription) -> Result<(), Refusal> {
+    let refuse = |reason: String| {
+        Err(Refusal {
+            errors: vec![
+                format!("Failed to validate job spec{reason}"),
+                "Invalid generic resource (gres) specification".to_string(),
+            ],
+            ..Refusal::error("")
+        })
+    };
+    let gpus = |requests: &[GresRequest]| -> u64 {
+        let gpus = requests.iter().filter(|gres| gres.name == "gpu");
+        gpus.map(|gres| gres.count).sum()
+    };
+    let (in_all, per_task) = (gpus(&job.gres_per_job), gpus(&job.gres_per_task));
+    let same_type = |list: &[GresRequest]| {
+        let types: Vec<_> = list.iter().map(|gres| gres.type_name.as_deref()).collect();
+        let wanted = job
+            .gres_per_job
+            .iter()
+            .map(|gres| gres.type_name.as_deref());
+        wanted.eq(types)
+    };
+    if per_task > 0 && in_all > 0 && same_type(&job.gres_per_task) {
+        if in_all % per_task != 0 {
+            return refuse(", --gpus not multiple of --gpus-per-task".to_string());
+        }
+        let tasks = u32::try_from(in_all / per_task).unwrap_or(u32::MAX);
+        if options.has("ntasks") && job.ntasks.is_some_and(|given| given != tasks) {
+            return refuse(". Based on --gpus and --gpus-per-task number of requested tasks differ from -n/--ntasks.".to_string());
+        }
+        job.ntasks = Some(tasks);
+    } else if per_task > 0 && job.ntasks.is_none() && job.min_nodes.is_none() {
+        return refuse(". --gpus-per-task or --tres-per-task used without either --gpus or -n/--ntasks is not allowed.".to_string());
+    }
+    let per_node = gpus(&job.gres_per_node);
+    if per_node > 0 && in_all > 0 && same_type(&job.gres_per_node) {
+        if in_all % per_node != 0 {
+            return refuse(", --gpus is not multiple of --gres=gpu/--gpus-per-node".to_string());
+        }
+        let nodes = u32::try_from(in_all / per_node).unwrap_or(u32::MAX);
+        let (least, most) = (
+            job.min_nodes.unwrap_or(1),
+            job.max_nodes.unwrap_or(u32::MAX),
+        );
+        if !(least..=most).contains(&nodes) {
+            return refuse(format!(
+                ". Based on --gpu and --gres=gpu/--gpus-per-node required nodes ({nodes}) doesn't fall between min_nodes ({least}) and max_nodes ({most}) boundaries."
+            ));
+        }
+        (job.min_nodes, job.max_nodes) = (Some(nodes), Some(nodes));
+    }
+    if let Some(tasks) = job.ntasks_per_gpu {
+        let nodes = u64::from(job.min_nodes.unwrap_or(1));
+        match in_all.max(per_node.saturating_mul(nodes)) {
+            0 if job.ntasks.is_none() && job.min_nodes.is_none() => {
+                return Err(Refusal {
+                    errors: vec![
+                        "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a node/ntask specification".to_string(),
+                        "Invalid generic resource (gres) specification".to_string(),
+                    ],
+                    ..Refusal::error("")
+                });
+            }
+            count if count > 0 && job.ntasks.is_none() => {
+                let all = count.saturating_mul(u64::from(tasks));
+                job.ntasks = u32::try_from(all).ok();
+            }
+            _ => {}
+        }
+    }
     Ok(())
 }

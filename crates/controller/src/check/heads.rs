@@ -10,7 +10,8 @@ use sluice_model::reason::Reason;
 use sluice_model::time::UnixSeconds;
 
 use super::Violation;
-use crate::cluster::{Cluster, Job, NodeAllocation, NodePhase, Partition};
+use crate::cluster::{Cluster, Job, NodeAllocation, NodeIndex, NodePhase, Partition};
+use crate::command::het;
 use crate::plan::{Plan, PlannedStart};
 use crate::queue::eligibility::waits_for;
 use crate::schedule::{expected_end, limit_secs};
@@ -60,6 +61,8 @@ pub(super) fn check_heads(
     }
     let Some(head) = waiting
         .filter_map(|(id, _)| cluster.job(*id))
+        // Components have their place in the queue by the first of them.
+        .filter_map(|job| job.het.map_or(Some(job), |het| cluster.job(het.leader)))
         .min_by_key(|job| rank(cluster, job, &job.partition))
     else {
         return;
@@ -67,22 +70,24 @@ pub(super) fn check_heads(
     if head.is_array_master() {
         return;
     }
-    let Some(partition) = cluster.partition(&head.partition) else {
-        return;
-    };
-    let Ok(request) = ResourceRequest::new(&head.request, partition, &cluster.config) else {
+    let Some(requests) = requests_of(cluster, head) else {
         return;
     };
     let own = rank(cluster, head, &head.partition);
+    // Components are served at the place of the first of them.
     let ahead = |start: &&PlannedStart| {
-        cluster
-            .job(start.job)
-            .is_some_and(|job| rank(cluster, job, &start.partition) < own)
+        cluster.job(start.job).is_some_and(|job| {
+            let leader = job.het.and_then(|het| cluster.job(het.leader));
+            match leader {
+                Some(leader) => rank(cluster, leader, &leader.partition) < own,
+                None => rank(cluster, job, &start.partition) < own,
+            }
+        })
     };
     let first: Vec<&PlannedStart> = plan.starts.iter().filter(ahead).collect();
     let all: Vec<&PlannedStart> = plan.starts.iter().collect();
-    if let Some(before) = earliest(cluster, &request, partition, now, &first) {
-        let after = earliest(cluster, &request, partition, now, &all);
+    if let Some(before) = earliest(cluster, &requests, now, &first) {
+        let after = earliest(cluster, &requests, now, &all);
         if after.is_none_or(|after| after > before) {
             let after = UnixSeconds(after.unwrap_or(i64::MAX));
             violations.push(Violation::HeadDelayed {
@@ -101,7 +106,7 @@ fn rank(cluster: &Cluster, job: &Job, partition: &str) -> impl Ord + use<> {
         .map_or(0, |p| p.config.priority_tier);
     (
         Reverse(tier),
-        Reverse(job.priority),
+        Reverse(job.standing()),
         job.submit_time,
         job.array_job_id(),
         job.array_task().unwrap_or(u32::MAX),
@@ -109,11 +114,37 @@ fn rank(cluster: &Cluster, job: &Job, partition: &str) -> impl Ord + use<> {
     )
 }
 
+/// What the job asks for and where; of a job of several components for each, the one with the fewest nodes to choose from first.
+fn requests_of<'c>(
+    cluster: &'c Cluster,
+    job: &Job,
+) -> Option<Vec<(ResourceRequest, &'c Partition)>> {
+    let view = FreeView::of(cluster);
+    let mut requests = Vec::new();
+    for member in het::members(cluster, job) {
+        let partition = cluster.partition(&member.partition)?;
+        let request = ResourceRequest::new(&member.request, partition, &cluster.config).ok()?;
+        requests.push((request, &**partition));
+    }
+    requests.sort_by_cached_key(|(request, partition)| {
+        node_filters(request)
+            .iter()
+            .map(|filter| {
+                let fits = |node: &&NodeIndex| {
+                    let facts = &view.facts[node.at()];
+                    facts.usable && filter.refuses(facts).is_none()
+                };
+                partition.nodes.iter().filter(fits).count()
+            })
+            .max()
+    });
+    Some(requests)
+}
+
 /// Earliest start by trial of every moment at which something ends: slow and plain.
 fn earliest(
     cluster: &Cluster,
-    request: &ResourceRequest,
-    partition: &Partition,
+    requests: &[(ResourceRequest, &Partition)],
     now: UnixSeconds,
     starts: &[&PlannedStart],
 ) -> Option<i64> {
@@ -139,13 +170,9 @@ fn earliest(
     moments.dedup();
     // Nothing is taken later on, so what is free at a moment stays free.
     moments.into_iter().find(|moment| {
-        node_filters(request).iter().any(|filter| {
-            let usable: Vec<u32> = partition
-                .nodes
-                .iter()
-                .map(|n| n.0)
-                .filter(|n| filter.refuses(&view.facts[*n as usize]).is_none())
-                .collect();
+        // Components of one job have nodes of their own.
+        let mut taken: BTreeSet<u32> = BTreeSet::new();
+        requests.iter().all(|(request, partition)| {
             let mut free = |node: usize, out: &mut Vec<u64>| {
                 out.clear();
                 out.extend_from_slice(view.total(node));
@@ -161,7 +188,19 @@ fn earliest(
                 }
                 true
             };
-            choose::choose(&view, request, &usable, &mut free).is_some()
+            let shares = node_filters(request).iter().find_map(|filter| {
+                let usable: Vec<u32> = partition
+                    .nodes
+                    .iter()
+                    .map(|n| n.0)
+                    .filter(|n| !taken.contains(n))
+                    .filter(|n| filter.refuses(&view.facts[*n as usize]).is_none())
+                    .collect();
+                choose::choose(&view, request, &usable, &mut free)
+            });
+            let fits = shares.is_some();
+            taken.extend(shares.into_iter().flatten().map(|share| share.node));
+            fits
         })
     })
 }

@@ -18,7 +18,7 @@ pub struct Crontab {
 pub const DISABLED: &str = "#DISABLED: ";
 
 impl Crontab {
-    /// Takes the entry of a job out and comments its line.
+    /// Takes the entry of a job out and comments its lines.
     pub fn disable(&mut self, job: JobId) {
         let Some(at) = self.entries.iter().position(|(known, _)| *known == job) else {
             return;
@@ -26,7 +26,8 @@ impl Crontab {
         let (_, line) = self.entries.remove(at);
         let ends = self.text.ends_with('\n');
         let mut lines: Vec<String> = self.text.lines().map(str::to_owned).collect();
-        if let Some(text) = lines.get_mut(line as usize) {
+        let (first, last) = block(&lines, line as usize);
+        for text in lines.iter_mut().take(last + 1).skip(first) {
             text.insert_str(0, DISABLED);
         }
         self.text = lines.join("\n");
@@ -34,6 +35,25 @@ impl Crontab {
             self.text.push('\n');
         }
     }
+}
+
+/// The lines of an entry: from the first of its `#SCRON` lines to the last that a backslash joins.
+fn block(lines: &[String], line: usize) -> (usize, usize) {
+    let mut first = line;
+    for (at, text) in lines.iter().enumerate().take(line).rev() {
+        let text = text.trim();
+        if !(text.is_empty() || text.starts_with('#')) || text.starts_with(DISABLED.trim()) {
+            break;
+        }
+        if text.starts_with("#SCRON") {
+            first = at;
+        }
+    }
+    let mut last = line;
+    while lines.get(last).is_some_and(|text| text.ends_with('\\')) {
+        last += 1;
+    }
+    (first, last)
 }
 
 #[cfg(test)]
@@ -50,5 +70,20 @@ mod tests {
         crontab.disable(JobId(7));
         assert_eq!(crontab.text, "# mine\n#DISABLED: * * * * * a\n@daily b\n");
         assert_eq!(crontab.entries, [(JobId(8), 2)]);
+    }
+
+    /// Its options go with it, what belongs to others does not.
+    #[test]
+    fn an_entry_of_several_lines() {
+        let mut crontab = Crontab {
+            text: "@daily b\n# mine\n#SCRON -t 1\n# why\n* * * * * a \\\n  b\n@daily c\n"
+                .to_owned(),
+            entries: vec![(JobId(7), 0), (JobId(8), 4), (JobId(9), 6)],
+        };
+        crontab.disable(JobId(8));
+        assert_eq!(
+            crontab.text,
+            "@daily b\n# mine\n#DISABLED: #SCRON -t 1\n#DISABLED: # why\n#DISABLED: * * * * * a \\\n#DISABLED:   b\n@daily c\n"
+        );
     }
 }

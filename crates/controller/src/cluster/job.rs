@@ -136,6 +136,9 @@ pub struct Job {
     /// When it became eligible; `None` = not yet.
     #[serde(default, skip_serializing_if = "is_default")]
     pub eligible_time: Option<UnixSeconds>,
+    /// An operator had the waiting counted from here on (`ResetAccrueTime`).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub accrue_reset: Option<UnixSeconds>,
     /// Start of the current or last run.
     #[serde(default, skip_serializing_if = "is_default")]
     pub start_time: Option<UnixSeconds>,

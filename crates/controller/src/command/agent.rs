@@ -69,7 +69,9 @@ pub fn register(
             )
         })?;
     let rebooted = node.hardware.as_ref().is_some_and(|before| {
-        before.boot_time.0 > 0 && registration.hardware.boot_time.0 > before.boot_time.0 + 5
+        // An agent may say any number.
+        before.boot_time.0 > 0
+            && registration.hardware.boot_time > before.boot_time.saturating_add(5)
     });
     let back = reboot::outcome(&node, &registration.hardware);
     let returns = back.is_some();
@@ -316,6 +318,16 @@ fn lost_step(transaction: &mut Transaction<'_>, job: &Job, step_id: StepId, node
             end_time: transaction.now,
         },
     );
+}
+
+/// What the node's agent reports is worth nothing before it has registered once more: the node was taken for silent over a
+/// connection that survived, or its record was deleted or made anew meanwhile.
+#[must_use]
+pub fn must_register_again(cluster: &Cluster, name: &str) -> bool {
+    cluster.node_named(name).is_none_or(|(_, node)| {
+        node.state.flags.contains(NodeStateFlags::NO_RESPOND)
+            || node.state.base == NodeState::Unknown
+    })
 }
 
 /// The agent's connection broke.

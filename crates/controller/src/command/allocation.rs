@@ -26,7 +26,7 @@ pub fn complete(
         .job(id)
         .cloned()
         .ok_or(ErrorCode::InvalidJobId)?;
-    if !caller.may_change(job.request.uid) {
+    if !caller.may_change_job(&job) {
         return Err(ErrorCode::AccessDenied.into());
     }
     if job.state.is_finished() {

@@ -24,6 +24,8 @@ pub struct SignalRequest {
     pub batch_only: bool,
     /// `--full`.
     pub full: bool,
+    /// `--cron`.
+    pub cron: bool,
 }
 
 const SIGKILL: i32 = 9;
@@ -90,8 +92,11 @@ fn signal_one(
         .job(selected.job)
         .cloned()
         .ok_or(ErrorCode::InvalidJobId)?;
-    if !caller.may_change(job.request.uid) {
+    if !caller.may_change_job(&job) {
         return Err(ErrorCode::AccessDenied.into());
+    }
+    if !request.cron && super::cron::needs_flag(transaction.cluster, &job) {
+        return Err(ErrorCode::CronJobCancel.into());
     }
     if let Some(step) = selected.step {
         return signal_step(transaction, &job, step, request, caller);
@@ -198,17 +203,18 @@ fn signal_step(
             time,
         });
     }
-    if request.signal == 0 {
-        job_end::terminate_step(transaction, job, &step);
-        return Ok(());
-    }
+    // As with Slurm a step that is cancelled is killed; only jobs are given time.
+    let signal = match request.signal {
+        0 => SIGKILL,
+        signal => signal,
+    };
     for layout in &step.layout.nodes {
         transaction.order(
             &layout.node,
             AgentOrder::Signal {
                 job_id: job.id,
                 target: SignalTarget::Step(step_id),
-                signal: request.signal,
+                signal,
             },
         );
     }

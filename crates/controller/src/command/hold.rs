@@ -71,12 +71,16 @@ fn hold_one(
         .job(id)
         .cloned()
         .ok_or(ErrorCode::InvalidJobId)?;
-    if !caller.may_change(job.request.uid) {
+    if !caller.may_change_job(&job) {
         return Err(ErrorCode::InvalidUserId.into());
+    }
+    if job.request.cron_spec.is_some() {
+        return Err(ErrorCode::CronJobModify.into());
     }
     if job.state.is_finished() {
         return Err(ErrorCode::AlreadyDone.into());
     }
+    let caller = &caller.over(&job);
     let time = transaction.now;
     match kind {
         HoldKind::Hold | HoldKind::UserHold => {

@@ -21,6 +21,8 @@ pub mod requeue;
 mod resize;
 pub mod selector;
 pub mod step;
+mod step_distribution;
+mod step_extern;
 pub mod step_limit;
 pub mod submit;
 pub mod suspend;
@@ -29,8 +31,12 @@ pub mod top;
 pub mod trigger;
 pub mod update;
 
+use std::collections::BTreeSet;
+
 use sluice_model::error_code::ErrorCode;
 use sluice_model::ids::JobId;
+
+use crate::cluster::Job;
 
 /// Who asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,10 +45,53 @@ pub struct Caller {
     pub uid: u32,
     /// Operator, administrator, SlurmUser or root.
     pub privileged: bool,
+    /// Accounts whose jobs the caller coordinates, those below them included.
+    pub coordinates: BTreeSet<String>,
 }
 
 impl Caller {
-    /// May change jobs of `owner`.
+    /// An ordinary user.
+    #[must_use]
+    pub const fn user(uid: u32) -> Self {
+        Self {
+            uid,
+            privileged: false,
+            coordinates: BTreeSet::new(),
+        }
+    }
+
+    /// root, and the daemon itself.
+    #[must_use]
+    pub const fn root() -> Self {
+        Self {
+            uid: 0,
+            privileged: true,
+            coordinates: BTreeSet::new(),
+        }
+    }
+
+    /// Has an operator's rights over the job: an operator, or a coordinator of its account.
+    #[must_use]
+    pub fn presides_over(&self, job: &Job) -> bool {
+        self.privileged || self.coordinates.contains(&job.account)
+    }
+
+    /// May change the job: its owner, a coordinator of its account, an operator.
+    #[must_use]
+    pub fn may_change_job(&self, job: &Job) -> bool {
+        self.uid == job.request.uid || self.presides_over(job)
+    }
+
+    /// The caller with the rights that he has over this job.
+    #[must_use]
+    pub fn over(&self, job: &Job) -> Self {
+        Self {
+            privileged: self.presides_over(job),
+            ..self.clone()
+        }
+    }
+
+    /// May change what belongs to `owner`. Of jobs ask [`Self::may_change_job`].
     #[must_use]
     pub fn may_change(&self, owner: u32) -> bool {
         self.privileged || self.uid == owner

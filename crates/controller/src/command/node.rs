@@ -174,10 +174,7 @@ pub(super) fn return_due(transaction: &mut Transaction<'_>) {
         .filter(|node| node.manual.resume_after.is_some_and(|time| time <= now))
         .map(|node| node.config.name.clone())
         .collect();
-    let caller = Caller {
-        uid: 0,
-        privileged: true,
-    };
+    let caller = Caller::root();
     for name in due {
         let resume = NodeUpdate {
             nodes: name.clone(),

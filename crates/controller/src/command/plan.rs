@@ -8,7 +8,7 @@ use sluice_model::launch::AgentOrder;
 use sluice_model::reason::Reason;
 use sluice_model::state::JobState;
 
-use super::{dependency, job_end, mail, step};
+use super::{dependency, job_end, mail, step_extern};
 use crate::cluster::{Allocation, Cluster};
 use crate::effect::Effect;
 use crate::event::Event;
@@ -242,7 +242,7 @@ fn send_orders(transaction: &mut Transaction<'_>, id: JobId) {
         transaction.order(&node, order);
     }
     if transaction.cluster.config.scripts.flags.contain {
-        step::create_extern(transaction, &job);
+        step_extern::create_extern(transaction, &job);
     }
     if let Some(order) = launch::batch_order(transaction.cluster, &job)
         && let Some(host) = job.allocation.as_ref().and_then(|a| a.nodes.first())

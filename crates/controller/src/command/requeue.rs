@@ -45,7 +45,7 @@ fn requeue_one(
         .job(id)
         .cloned()
         .ok_or(ErrorCode::InvalidJobId)?;
-    if !caller.may_change(job.request.uid) {
+    if !caller.may_change_job(&job) {
         return Err(ErrorCode::AccessDenied.into());
     }
     if het::is_follower(&job) {

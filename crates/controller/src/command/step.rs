@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sluice_config::ConsumableUnit;
 use sluice_model::error_code::ErrorCode;
 use sluice_model::gres::GresRequest;
 use sluice_model::hostlist::parse_hostlist;
@@ -16,8 +17,9 @@ use sluice_model::memory::MemoryMib;
 use sluice_model::state::{JobState, JobStateFlags};
 use sluice_model::step::{StepDescription, StepLayout, StepNode};
 
+use super::step_distribution::{assign_ranks, count_tasks};
 use super::{Caller, Rejection};
-use crate::cluster::{Job, NodeAllocation, NodePhase, Step, StepNodeState};
+use crate::cluster::{Cluster, Job, NodeAllocation, NodePhase, Step, StepNodeState};
 use crate::event::Event;
 use crate::launch;
 use crate::transaction::Transaction;
@@ -69,12 +71,7 @@ pub fn create(
         return Err(ErrorCode::StepLimit.into());
     }
     let candidates = candidate_nodes(&job, &description)?;
-    let plan = lay_out(
-        transaction.cluster.config.scheduling.select.memory,
-        &job,
-        &description,
-        &candidates,
-    )?;
+    let plan = lay_out(transaction.cluster, &job, &description, &candidates)?;
     let step_id = if description.interactive {
         StepId::Interactive
     } else {
@@ -132,71 +129,7 @@ pub fn create(
     Ok(answer)
 }
 
-/// Makes the step in which processes from outside live (PrologFlags=Contain): on every node, with everything the job has there, and
-/// nothing that other steps could not use too.
-pub(super) fn create_extern(transaction: &mut Transaction<'_>, job: &Job) {
-    let Some(allocation) = &job.allocation else {
-        return;
-    };
-    let parts = || allocation.nodes.iter().enumerate();
-    let layout = StepLayout {
-        nodes: parts()
-            .map(|(rank, part)| StepNode {
-                node: part.name.clone(),
-                task_ids: vec![rank as u32],
-                cpu_ids: part.cpu_ids.clone(),
-                memory: part.memory,
-                gres: part.gres.clone(),
-            })
-            .collect(),
-    };
-    let step = Step {
-        id: StepId::Extern,
-        request: Arc::new(StepDescription {
-            job_id: job.id.0,
-            name: "extern".to_owned(),
-            argv: EXTERN_PROGRAM.map(str::to_owned).to_vec(),
-            work_dir: "/".to_owned(),
-            umask: 0o022,
-            overlap: true,
-            ..StepDescription::default()
-        }),
-        environment: None,
-        num_cpus: layout
-            .nodes
-            .iter()
-            .map(|node| node.cpu_ids.len() as u32)
-            .sum(),
-        num_tasks: layout.nodes.len() as u32,
-        layout: Arc::new(layout),
-        nodes: parts()
-            .map(|(_, part)| StepNodeState {
-                node: part.node,
-                started: false,
-                ended: None,
-                launch_error: None,
-                usage: StepUsage::default(),
-            })
-            .collect(),
-        cpus_per_task: 1,
-        overlap: true,
-        start_time: transaction.now,
-        end_time: None,
-        state: JobState::Running,
-        exit_status: Default::default(),
-        kill_requester: None,
-    };
-    transaction.emit(Event::StepCreated {
-        job_id: job.id,
-        step: Box::new(step),
-    });
-    send_launches(transaction, job.id, StepId::Extern);
-}
-
-/// What keeps an extern step alive: a process that does nothing until its job ends.
-const EXTERN_PROGRAM: [&str; 2] = ["sleep", "100000000"];
-
-fn send_launches(transaction: &mut Transaction<'_>, id: JobId, step_id: StepId) {
+pub(super) fn send_launches(transaction: &mut Transaction<'_>, id: JobId, step_id: StepId) {
     let Some(job) = transaction.cluster.job(id).cloned() else {
         return;
     };
@@ -227,7 +160,8 @@ pub fn attach(
         .job(id)
         .cloned()
         .ok_or(ErrorCode::InvalidJobId)?;
-    if !caller.may_change(job.request.uid) {
+    // Who attaches writes into the tasks: that is for the owner and root, as starting a step is.
+    if job.request.uid != caller.uid && caller.uid != 0 {
         return Err(ErrorCode::AccessDenied.into());
     }
     let step = job
@@ -321,20 +255,22 @@ struct Plan {
 /// What is free for a step on one node of the job.
 struct Room<'a> {
     part: &'a NodeAllocation,
+    /// CPUs of a core, where cores are what is given; 1 = any CPU.
+    threads: u32,
     cpus: Vec<u32>,
     memory: MemoryMib,
     gres: Vec<GresAllocation>,
 }
 
 fn lay_out(
-    memory_counts: bool,
+    cluster: &Cluster,
     job: &Job,
     step: &StepDescription,
     nodes: &[&NodeAllocation],
 ) -> Result<Plan, Rejection> {
     let cpus_per_task = step.cpus_per_task.unwrap_or(1).max(1);
     if !step.options.host_list.is_empty() {
-        return arbitrary(memory_counts, job, step, nodes, cpus_per_task);
+        return arbitrary(cluster, job, step, nodes, cpus_per_task);
     }
     let wanted_nodes = step.max_nodes.or(step.min_nodes);
     if step.min_nodes.is_some_and(|min| min as usize > nodes.len()) {
@@ -350,7 +286,10 @@ fn lay_out(
         .max(1);
     count = count.min(num_tasks as usize);
     // Any node of the allocation will do; those with room come first when not all are needed.
-    let mut rooms: Vec<Room<'_>> = nodes.iter().map(|part| room(job, step, part)).collect();
+    let mut rooms: Vec<Room<'_>> = nodes
+        .iter()
+        .map(|part| room(cluster, job, step, part))
+        .collect();
     let capacity = |room: &Room<'_>| {
         let by_cpus = if step.overcommit {
             u32::MAX
@@ -396,20 +335,12 @@ fn lay_out(
     let way = step.distribution.as_deref();
     let counts = count_tasks(way, num_tasks, &capacities).ok_or(ErrorCode::NodesBusy)?;
     let ranks = assign_ranks(way, num_tasks, &counts);
-    place(
-        memory_counts,
-        job,
-        step,
-        &rooms,
-        ranks,
-        num_tasks,
-        cpus_per_task,
-    )
+    place(cluster, job, step, &rooms, ranks, num_tasks, cpus_per_task)
 }
 
 /// The layout of `--distribution=arbitrary`: every rank on the node the list says.
 fn arbitrary(
-    memory_counts: bool,
+    cluster: &Cluster,
     job: &Job,
     step: &StepDescription,
     nodes: &[&NodeAllocation],
@@ -430,7 +361,7 @@ fn arbitrary(
                     .iter()
                     .find(|part| part.name == *name)
                     .ok_or(ErrorCode::RequestedNodeConfigUnavailable)?;
-                rooms.push(room(job, step, part));
+                rooms.push(room(cluster, job, step, part));
                 ranks.push(Vec::new());
                 rooms.len() - 1
             }
@@ -446,20 +377,12 @@ fn arbitrary(
             return Err(ErrorCode::NodesBusy.into());
         }
     }
-    place(
-        memory_counts,
-        job,
-        step,
-        &rooms,
-        ranks,
-        num_tasks,
-        cpus_per_task,
-    )
+    place(cluster, job, step, &rooms, ranks, num_tasks, cpus_per_task)
 }
 
 /// Gives every node with tasks its CPUs, memory and GRES.
 fn place(
-    memory_counts: bool,
+    cluster: &Cluster,
     job: &Job,
     step: &StepDescription,
     rooms: &[Room<'_>],
@@ -481,10 +404,12 @@ fn place(
         let exact = step.exact || step.overlap && step.cpus_per_task.is_some();
         let mut cpu_ids = room.cpus.clone();
         if exact && !step.overcommit {
-            cpu_ids.truncate((count * cpus_per_task) as usize);
+            let wanted = (count * cpus_per_task).next_multiple_of(room.threads);
+            cpu_ids.truncate(wanted as usize);
         }
         let memory = step_memory(job, step, room, &cpu_ids);
-        if memory_counts && memory.0 > room.memory.0 {
+        let counts = cluster.config.scheduling.select.memory;
+        if counts && memory.0 > room.memory.0 {
             let alone = memory.0 <= room.part.memory.0;
             return Err(if alone {
                 ErrorCode::NodesBusy
@@ -493,7 +418,7 @@ fn place(
             }
             .into());
         }
-        let gres = step_gres(step, room, count, &mut gres_left)?;
+        let gres = step_gres(job, step, room, count, &mut gres_left)?;
         placed.push((
             room.part.node,
             StepNode {
@@ -518,9 +443,19 @@ fn place(
 }
 
 /// What other steps leave on a node.
-fn room<'a>(job: &Job, step: &StepDescription, part: &'a NodeAllocation) -> Room<'a> {
+fn room<'a>(
+    cluster: &Cluster,
+    job: &Job,
+    step: &StepDescription,
+    part: &'a NodeAllocation,
+) -> Room<'a> {
+    let whole_cores = cluster.config.scheduling.select.unit != ConsumableUnit::Cpu;
+    let node = cluster.node_named(&part.name).map(|(_, node)| node);
     let mut room = Room {
         part,
+        threads: node
+            .filter(|_| whole_cores)
+            .map_or(1, |node| node.config.threads_per_core.max(1)),
         cpus: part.cpu_ids.clone(),
         memory: part.memory,
         gres: part.gres.clone(),
@@ -557,81 +492,6 @@ fn room<'a>(job: &Job, step: &StepDescription, part: &'a NodeAllocation) -> Room
     room
 }
 
-/// Tasks on each node: `size` each in turns as long as there is room. `None` = there is no room for all.
-fn spread_by(size: u32, num_tasks: u32, capacities: &[u32]) -> Option<Vec<u32>> {
-    let mut counts = vec![0_u32; capacities.len()];
-    let mut left = num_tasks;
-    while left > 0 {
-        let before = left;
-        for (count, capacity) in counts.iter_mut().zip(capacities) {
-            let taken = size.min(left).min(capacity - *count);
-            *count += taken;
-            left -= taken;
-        }
-        if left == before {
-            return None;
-        }
-    }
-    Some(counts)
-}
-
-/// Tasks on each node as the distribution wants: by turns as long as there is room; with `Pack` a node is filled first; with `plane=`
-/// the turns take several at once.
-fn count_tasks(distribution: Option<&str>, num_tasks: u32, capacities: &[u32]) -> Option<Vec<u32>> {
-    let text = distribution.unwrap_or_default().to_ascii_lowercase();
-    let pack = text.split(',').skip(1).any(|word| word == "pack");
-    let plane = text
-        .split([':', ','])
-        .next()
-        .and_then(|first| first.strip_prefix("plane=")?.parse::<u32>().ok());
-    match (pack, plane) {
-        (true, _) => spread_by(u32::MAX, num_tasks, capacities),
-        (false, Some(size)) => spread_by(size.max(1), num_tasks, capacities),
-        (false, None) => spread(num_tasks, capacities),
-    }
-}
-
-fn spread(num_tasks: u32, capacities: &[u32]) -> Option<Vec<u32>> {
-    spread_by(1, num_tasks, capacities)
-}
-
-/// Which ranks run where: block when there are more tasks than nodes, cyclic otherwise, or as `-m` says.
-fn assign_ranks(distribution: Option<&str>, num_tasks: u32, counts: &[u32]) -> Vec<Vec<u32>> {
-    let first = distribution.map(|text| {
-        text.split([':', ','])
-            .next()
-            .unwrap_or("")
-            .to_ascii_lowercase()
-    });
-    let mut ranks: Vec<Vec<u32>> = vec![Vec::new(); counts.len()];
-    let plane = first
-        .as_deref()
-        .and_then(|text| text.strip_prefix("plane="))
-        .and_then(|n| n.parse::<u32>().ok());
-    let cyclic = match first.as_deref() {
-        Some("cyclic") => true,
-        Some("block") => false,
-        _ => num_tasks as usize <= counts.len(),
-    };
-    let chunk = plane.unwrap_or(if cyclic { 1 } else { u32::MAX }).max(1);
-    let mut next = 0;
-    while next < num_tasks {
-        let before = next;
-        for (node, count) in counts.iter().enumerate() {
-            let mut given = 0;
-            while given < chunk && next < num_tasks && (ranks[node].len() as u32) < *count {
-                ranks[node].push(next);
-                next += 1;
-                given += 1;
-            }
-        }
-        if next == before {
-            break;
-        }
-    }
-    ranks
-}
-
 fn step_memory(job: &Job, step: &StepDescription, room: &Room<'_>, cpu_ids: &[u32]) -> MemoryMib {
     if let Some(memory) = step.mem_per_node {
         return if memory.0 == 0 {
@@ -657,6 +517,7 @@ fn step_memory(job: &Job, step: &StepDescription, room: &Room<'_>, cpu_ids: &[u3
 }
 
 fn step_gres(
+    job: &Job,
     step: &StepDescription,
     room: &Room<'_>,
     tasks: u32,
@@ -671,8 +532,20 @@ fn step_gres(
     }
     let mut given = Vec::new();
     if wanted.is_empty() && left.is_empty() {
-        // Without a request of its own a step sees all the job has here.
-        return Ok(room.part.gres.clone());
+        // Without a request of its own a step sees all the job asked for here; what --exclusive brought along it must ask for.
+        let request = &job.request;
+        let asked = [
+            &request.gres_per_job,
+            &request.gres_per_node,
+            &request.gres_per_task,
+            &request.gres_per_socket,
+        ];
+        let nothing = asked.iter().all(|list| list.is_empty());
+        return Ok(if nothing {
+            Vec::new()
+        } else {
+            room.part.gres.clone()
+        });
     }
     for request in wanted
         .iter()
@@ -725,42 +598,4 @@ fn take_gres(
         count,
         indices: mine.indices.iter().copied().take(count as usize).collect(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Tasks go round the nodes while there is room: the counts of a golden `srun -N2 -n4` on 3+1 CPUs are 3 and 1.
-    #[test]
-    fn tasks_are_spread_within_the_room() {
-        assert_eq!(spread(4, &[3, 1]), Some(vec![3, 1]));
-        assert_eq!(spread(10, &[8, 8]), Some(vec![5, 5]));
-        assert_eq!(spread(5, &[2, 2]), None);
-        // agent reference 6: ten tasks on two nodes of eight CPUs.
-        assert_eq!(count_tasks(Some("block"), 10, &[8, 8]), Some(vec![5, 5]));
-        assert_eq!(
-            count_tasks(Some("block,Pack"), 10, &[8, 8]),
-            Some(vec![8, 2])
-        );
-        assert_eq!(count_tasks(Some("plane=4"), 6, &[8, 8]), Some(vec![4, 2]));
-    }
-
-    /// srun(1) -m: block keeps consecutive ranks together, cyclic deals them out, plane deals out blocks.
-    #[test]
-    fn ranks_follow_the_distribution() {
-        assert_eq!(assign_ranks(None, 4, &[3, 1]), vec![vec![0, 1, 2], vec![3]]);
-        assert_eq!(
-            assign_ranks(Some("cyclic"), 4, &[2, 2]),
-            vec![vec![0, 2], vec![1, 3]]
-        );
-        assert_eq!(
-            assign_ranks(Some("plane=2"), 6, &[4, 2]),
-            vec![vec![0, 1, 4, 5], vec![2, 3]]
-        );
-        assert_eq!(
-            assign_ranks(Some("block:cyclic"), 4, &[2, 2]),
-            vec![vec![0, 1], vec![2, 3]]
-        );
-    }
 }

@@ -27,7 +27,7 @@ pub fn set(
         .job(job_id)
         .cloned()
         .ok_or(ErrorCode::InvalidJobId)?;
-    if !caller.may_change(job.request.uid) {
+    if !caller.may_change_job(&job) {
         return Err(ErrorCode::AccessDenied.into());
     }
     if job.state.is_finished() {

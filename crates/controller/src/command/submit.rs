@@ -117,10 +117,6 @@ pub(super) fn accept(
         }
     }
     let id = job.id;
-    let mut warnings = Vec::new();
-    if job.request.licenses.is_some() {
-        warnings.push("licenses are kept on the job's record; they are not counted yet".to_owned());
-    }
     let dependent = !job.dependency.terms.is_empty();
     transaction.emit(Event::JobSubmitted { job: Box::new(job) });
     if dependent {
@@ -131,7 +127,7 @@ pub(super) fn accept(
     Submitted {
         job_id: id,
         existing: false,
-        warnings,
+        warnings: Vec::new(),
     }
 }
 
@@ -543,6 +539,7 @@ fn record(
         first_submit_time: now,
         begin_time: request.begin_time.filter(|begin| *begin > now),
         eligible_time: None,
+        accrue_reset: None,
         start_time: None,
         end_time: None,
         suspend_time: None,

@@ -5,7 +5,7 @@ use sluice_model::ids::JobId;
 use sluice_model::launch::AgentOrder;
 use sluice_model::state::JobState;
 
-use super::{Caller, Rejection, TargetOutcome, selector};
+use super::{Caller, Rejection, TargetOutcome, het, selector};
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::transaction::Transaction;
@@ -17,9 +17,44 @@ pub fn suspend_targets(
     resume: bool,
     caller: &Caller,
 ) -> Vec<TargetOutcome> {
-    selector::for_each(transaction, targets, |t, job| {
-        suspend_one(t, job, resume, caller)
-    })
+    let mut outcomes = Vec::new();
+    for target in targets {
+        let mut tell = |job, rejection| {
+            outcomes.push(TargetOutcome {
+                target: target.clone(),
+                job,
+                rejection,
+            });
+        };
+        let selected = match selector::resolve(transaction.cluster, target) {
+            Ok(selected) => selected,
+            Err(rejection) => {
+                tell(None, Some(rejection));
+                continue;
+            }
+        };
+        let first = selected
+            .first()
+            .and_then(|one| transaction.cluster.job(one.job));
+        if let Some(job) = first.filter(|job| job.het.is_some()).cloned() {
+            // The leader stands for all; a component alone is not stopped.
+            let rejection = if het::is_follower(&job) {
+                Some(ErrorCode::NotHetJobLeader.into())
+            } else {
+                het::members(transaction.cluster, &job)
+                    .iter()
+                    .filter_map(|job| suspend_one(transaction, job.id, resume, caller).err())
+                    .last()
+            };
+            tell(Some(job.id), rejection);
+            continue;
+        }
+        for one in selected {
+            let rejection = suspend_one(transaction, one.job, resume, caller).err();
+            tell(Some(one.job), rejection);
+        }
+    }
+    outcomes
 }
 
 fn suspend_one(
@@ -33,7 +68,7 @@ fn suspend_one(
         .job(id)
         .cloned()
         .ok_or(ErrorCode::InvalidJobId)?;
-    if !caller.may_change(job.request.uid) {
+    if !caller.may_change_job(&job) {
         return Err(ErrorCode::AccessDenied.into());
     }
     match (job.state.base, resume) {

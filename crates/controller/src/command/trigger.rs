@@ -71,21 +71,36 @@ pub fn set(
         TriggerTarget::Nodes(names)
             if names
                 .iter()
-                .any(|name| transaction.cluster.node_named(name).is_none())
-            => {
-                return Err(ErrorCode::InvalidNodeName.into());
-            }
+                .any(|name| transaction.cluster.node_named(name).is_none()) =>
+        {
+            return Err(ErrorCode::InvalidNodeName.into());
+        }
         _ => {}
     }
     trigger.id = transaction.cluster.last_trigger_id.saturating_add(1);
     trigger.uid = caller.uid;
     trigger.due = None;
     trigger.nodes = Vec::new();
+    if transaction
+        .cluster
+        .triggers
+        .values()
+        .any(|other| is_same(other, &trigger))
+    {
+        return Err(ErrorCode::TriggerDuplicate.into());
+    }
     let id = trigger.id;
     transaction.emit(Event::TriggerSet {
         trigger: Box::new(trigger),
     });
     Ok(id)
+}
+
+/// Asks for the same as another: who, what about, which event, when, and what runs then.
+fn is_same(one: &Trigger, other: &Trigger) -> bool {
+    (one.uid, one.event, one.offset) == (other.uid, other.event, other.offset)
+        && one.target == other.target
+        && one.program == other.program
 }
 
 /// Which triggers are meant.

@@ -47,9 +47,14 @@ fn update_one(
         .job(id)
         .cloned()
         .ok_or(ErrorCode::InvalidJobId)?;
-    if !caller.may_change(before.request.uid) {
+    if !caller.may_change_job(&before) {
         return Err(ErrorCode::AccessDenied.into());
     }
+    if before.request.cron_spec.is_some() {
+        return Err(ErrorCode::CronJobModify.into());
+    }
+    let operator = caller.privileged;
+    let caller = &caller.over(&before);
     if before.state.is_finished() {
         // Comments may still be added to a job that is over.
         let only_comments = JobUpdate {
@@ -89,13 +94,15 @@ fn update_one(
         request.comment = Some(comment.clone()).filter(|c| !c.is_empty());
     }
     if let Some(comment) = &update.admin_comment {
-        if !caller.privileged {
+        if !operator {
             return Err(ErrorCode::AccessDenied.into());
         }
         job.admin_comment = Some(comment.clone()).filter(|c| !c.is_empty());
     }
     if let Some(limit) = update.time_limit {
-        if !caller.privileged && longer(limit, job.time_limit.or(request.time_limit)) {
+        // What waits may ask for more time; what runs was let in with what it had.
+        let raises = longer(limit, job.time_limit.or(request.time_limit));
+        if raises && !pending && !caller.privileged {
             return Err(ErrorCode::AccessDenied.into());
         }
         request.time_limit = Some(limit);
@@ -133,6 +140,9 @@ fn update_one(
         need_pending(true)?;
         if deadline <= transaction.now {
             return Err(ErrorCode::InvalidTimeValue.into());
+        }
+        if !operator {
+            return Err(ErrorCode::AccessDenied.into());
         }
         request.deadline = Some(deadline);
     }
@@ -356,8 +366,12 @@ fn update_times(
         }
         job.time_limit = Some(limit);
     }
-    if update.reset_accrue && !caller.privileged {
-        return Err(ErrorCode::AccessDenied.into());
+    if update.reset_accrue {
+        if !caller.privileged {
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        // Waiting counts from now on.
+        job.accrue_reset = Some(now).filter(|_| job.state.is_pending());
     }
     Ok(())
 }
@@ -370,7 +384,7 @@ fn update_shape(
 ) -> Result<(), Rejection> {
     let for_operators = [
         update.contiguous == Some(true),
-        update.tmp_disk_mib.is_some(),
+        update.oversubscribe.is_some(),
     ];
     if for_operators.contains(&true) && !caller.privileged {
         return Err(ErrorCode::AccessDenied.into());

@@ -41,7 +41,8 @@ pub fn waits_for(
 }
 
 /// Every term that is still open is a singleton, and no other job of the same name and user is ahead: it has begun, or was
-/// submitted before. An array's task was submitted with its array, whatever the id of its own record.
+/// submitted before. An array's task was submitted with its array, whatever the id of its own record; components of one job start
+/// together.
 fn singleton_only_and_met(cluster: &Cluster, job: &Job) -> bool {
     let open = |kind: DependencyKind, status: DependencyStatus| {
         status != DependencyStatus::Fulfilled && kind != DependencyKind::Singleton
@@ -72,7 +73,11 @@ fn singleton_only_and_met(cluster: &Cluster, job: &Job) -> bool {
     !same.iter().any(|id| {
         *id != job.id
             && cluster.job(*id).is_some_and(|other| {
-                other.array_job_id() != job.array_job_id()
+                let together = job
+                    .het
+                    .is_some_and(|own| other.het.is_some_and(|het| het.leader == own.leader));
+                !together
+                    && other.array_job_id() != job.array_job_id()
                     && (!other.state.is_pending() || other.array_job_id() < job.array_job_id())
             })
     })

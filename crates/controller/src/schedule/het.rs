@@ -1,8 +1,8 @@
 //! Heterogeneous jobs in a pass: all components start together on nodes of their own, or none does.
 //!
-//! Components are placed one after the other, each without the nodes of those before it; if one does not fit, everything is taken
-//! back, and each books its own earliest time so that what comes later does not take what they wait for. Invariant: a plan holds
-//! the starts of all components or of none. Source: heterogeneous_jobs.
+//! Components are placed one after the other, the one with the fewest nodes to choose from first, each without the nodes of those
+//! before it; if one does not fit, everything is taken back, and the earliest time at which all fit side by side is booked for
+//! all. Invariant: a plan holds the starts of all components or of none, and so it is with bookings. Source: heterogeneous_jobs.
 
 use std::sync::Arc;
 
@@ -14,6 +14,13 @@ use super::pass::{Pass, Subject};
 use crate::cluster::Job;
 use crate::plan::PlannedStart;
 use crate::queue::eligibility::waits_for;
+use crate::select::fit::Share;
+
+/// Times tried before a job of several components goes without a booking.
+const MOST_TIMES: usize = 200;
+
+/// What is booked for each component.
+type Places<'p, 'a> = Vec<(&'p Subject<'a>, Vec<Share>)>;
 
 impl<'a> Pass<'a> {
     /// Starts the job that `leader` leads, or finds out when it may.
@@ -49,19 +56,116 @@ impl<'a> Pass<'a> {
             }
             return;
         }
+        parts.sort_by_key(|subjects| {
+            subjects
+                .iter()
+                .map(|subject| self.classes[subject.class].usable_nodes())
+                .sum::<usize>()
+        });
         match self.place_all(&parts) {
-            Some(starts) => {
+            Some(mut starts) => {
+                starts.sort_by_key(|start| start.job);
                 for start in starts {
                     self.done.insert(start.job);
                     self.plan.starts.push(start);
                 }
             }
-            None => {
-                for subject in parts.iter().filter_map(|subjects| subjects.first()) {
-                    self.wait(subject, 1);
+            None => self.wait_for_all(&parts),
+        }
+    }
+
+    /// Books the earliest time at which all components fit.
+    fn wait_for_all(&mut self, parts: &[Vec<Subject<'a>>]) {
+        let mut bookable = true;
+        for subjects in parts {
+            let mut possible = false;
+            for subject in subjects {
+                possible |= !self.cannot_book(subject);
+            }
+            bookable &= possible;
+        }
+        let firsts = || parts.iter().filter_map(|subjects| subjects.first());
+        if !bookable {
+            // The component that can not start said why; it keeps the others.
+            for subject in firsts() {
+                self.note(subject.job.id, Reason::Resources, None, None, None);
+            }
+            return;
+        }
+        let room = self
+            .options
+            .max_reservations
+            .saturating_sub(self.reservations);
+        if room < parts.len() {
+            for subject in firsts() {
+                let reason = self.reason_to_wait(subject);
+                self.waits_until(subject, reason, None);
+            }
+            return;
+        }
+        let Some((time, places)) = self.common_time(parts) else {
+            for subject in firsts() {
+                self.never_fits(subject);
+            }
+            return;
+        };
+        let reasons: Vec<Reason> = places
+            .iter()
+            .map(|(subject, _)| self.reason_to_wait(subject))
+            .collect();
+        for ((subject, shares), reason) in places.into_iter().zip(reasons) {
+            self.book(time, subject.secs, &shares);
+            self.waits_until(subject, reason, Some((time, shares)));
+        }
+    }
+
+    /// The earliest time at which each component has nodes of its own, and which.
+    fn common_time<'p>(&mut self, parts: &'p [Vec<Subject<'a>>]) -> Option<(i64, Places<'p, 'a>)> {
+        let mut time = self.now;
+        let mut found = None;
+        for _ in 0..MOST_TIMES {
+            match self.places_at(parts, time) {
+                Ok(places) => {
+                    found = Some((time, places));
+                    break;
                 }
+                Err(Some(later)) => time = later,
+                Err(None) => break,
             }
         }
+        self.shut.clear();
+        found
+    }
+
+    /// Places for all components at `time`; otherwise the earliest time that is worth another look.
+    fn places_at<'p>(
+        &mut self,
+        parts: &'p [Vec<Subject<'a>>],
+        time: i64,
+    ) -> Result<Places<'p, 'a>, Option<i64>> {
+        self.shut.clear();
+        let mut places = Vec::with_capacity(parts.len());
+        for subjects in parts {
+            let mut earliest: Option<(i64, &Subject<'a>, Vec<Share>)> = None;
+            for subject in subjects {
+                let class = subject.class;
+                let Some((at, shares)) = self.find_start_elsewhere(class, subject.secs, time)
+                else {
+                    continue;
+                };
+                if earliest.as_ref().is_none_or(|(best, ..)| at < *best) {
+                    earliest = Some((at, subject, shares));
+                }
+            }
+            let (at, subject, shares) = earliest.ok_or(None)?;
+            if at > time {
+                return Err(Some(at));
+            }
+            self.shut
+                .extend(shares.iter().map(|share| share.node as usize));
+            places.push((subject, shares));
+        }
+        Ok(places)
     }
 
     fn place_all(&mut self, parts: &[Vec<Subject<'a>>]) -> Option<Vec<PlannedStart>> {

@@ -9,6 +9,7 @@
 //! down n2                                      # out of service
 //! running R on=n[1-2] cpus=8 limit=1h          # began at 0, or at `since=-10m`
 //! job A cpus=32 nodes=2-4 limit=2h prio=1000   # waits
+//! het H cpus=8 : cpus=4 limit=1h               # components H+0 and H+1 wait
 //! at 0 pass                                    # a pass whose starts are carried out; jobs past their limit end before it
 //! ```
 //! A pass yields one item a job that waited: `A starts n[1-4]; B pending Resources, start 2h`.
@@ -29,7 +30,9 @@ use sluice_model::state::{JobState, JobStateFull};
 use sluice_model::time::{TimeLimit, UnixSeconds};
 
 use super::{PlanOptions, expected_end, plan};
-use crate::cluster::{Allocation, ArrayMembership, Cluster, DependencyState, Job, NodeIndex};
+use crate::cluster::{
+    Allocation, ArrayMembership, Cluster, DependencyState, HetMembership, Job, NodeIndex,
+};
 use crate::event::{Event, JobEnd, apply};
 use crate::plan::Plan;
 use crate::select::{FreeView, ResourceRequest, place};
@@ -234,6 +237,7 @@ pub(crate) fn blank_job(id: u32, request: JobDescription, submit: i64) -> Job {
         first_submit_time: UnixSeconds(submit),
         begin_time: request.begin_time,
         eligible_time: None,
+        accrue_reset: None,
         start_time: None,
         end_time: None,
         suspend_time: None,
@@ -290,6 +294,7 @@ pub(crate) fn description(words: &str) -> JobDescription {
             "gres" => request.gres_per_node = parse_gres_list(value).expect("gres"),
             "gpus" => request.gres_per_job = parse_gpus(value).expect("gpus"),
             "gpus-per-task" => request.gres_per_task = parse_gpus(value).expect("gpus"),
+            "cores-per-socket" => request.cores_per_socket = Some(number()),
             "exclusive" => request.exclusive = Some(Exclusive::Node),
             "contiguous" => request.contiguous = true,
             "overcommit" => request.overcommit = true,
@@ -350,6 +355,10 @@ impl World {
                 let (name, words) = rest.split_once(' ').unwrap_or((rest, ""));
                 self.submit(name, words);
             }
+            "het" => {
+                let (name, words) = rest.split_once(' ').unwrap_or((rest, ""));
+                self.submit_components(name, &words.split(" : ").collect::<Vec<_>>());
+            }
             "at" => {
                 let time = rest.split_whitespace().next().unwrap_or("0");
                 self.advance(EPOCH + seconds(time));
@@ -370,6 +379,24 @@ impl World {
             &Event::JobSubmitted { job: Box::new(job) },
         );
         id
+    }
+
+    /// Adds a heterogeneous job that waits.
+    fn submit_components(&mut self, name: &str, components: &[&str]) {
+        let leader = self.cluster.next_job_id;
+        for (offset, words) in (0..).zip(components) {
+            let mut job = blank_job(leader.0 + offset, description(words), self.now);
+            job.het = Some(HetMembership {
+                leader,
+                offset,
+                size: components.len() as u32,
+            });
+            self.names.insert(job.id, format!("{name}+{offset}"));
+            apply(
+                &mut self.cluster,
+                &Event::JobSubmitted { job: Box::new(job) },
+            );
+        }
     }
 
     /// Adds a job that runs on the nodes named by `on=`.

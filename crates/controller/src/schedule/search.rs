@@ -50,6 +50,49 @@ impl Pass<'_> {
         best
     }
 
+    /// As [`Self::find_start`], from `from` on and on other nodes than those shut. Nothing is kept of it.
+    pub(super) fn find_start_elsewhere(
+        &mut self,
+        class: usize,
+        secs: i64,
+        from: i64,
+    ) -> Option<(i64, Vec<Share>)> {
+        let request = Arc::clone(&self.classes[class].request);
+        let mut best: Option<(i64, Vec<Share>)> = None;
+        for variant in 0..self.classes[class].variants.len() {
+            let nodes: Vec<u32> = self.classes[class].variants[variant]
+                .iter()
+                .copied()
+                .filter(|node| !self.shut.contains(&(*node as usize)))
+                .collect();
+            for node in &nodes {
+                self.make_line(*node as usize);
+            }
+            let mut times = Times {
+                exact: vec![false; nodes.len()],
+                known: vec![Some(from); nodes.len()],
+            };
+            let found = self.search(&request, secs).run(&nodes, &mut times, from);
+            if let Some(found) = found
+                && best.as_ref().is_none_or(|(time, _)| found.0 < *time)
+            {
+                best = Some(found);
+            }
+        }
+        best
+    }
+
+    fn search<'s>(&'s self, request: &'s ResourceRequest, secs: i64) -> Search<'s> {
+        Search {
+            view: &self.view,
+            lines: &self.lines,
+            request,
+            secs,
+            fewest: request.fewest_tasks_on_a_node(),
+            floor: fit::job_gres_floor(request),
+        }
+    }
+
     /// The line of a node, made on first use.
     pub(super) fn line(&mut self, node: usize) -> &mut Timeline {
         self.make_line(node);
@@ -252,14 +295,6 @@ impl Pass<'_> {
         for node in nodes.iter() {
             self.make_line(*node as usize);
         }
-        let search = Search {
-            view: &self.view,
-            lines: &self.lines,
-            request,
-            secs,
-            fewest: request.fewest_tasks_on_a_node(),
-            floor: fit::job_gres_floor(request),
-        };
         let key = (variant, secs);
         let known = self.classes[class].bounds.get_mut(&key).map(Option::take);
         let again = known.is_some();
@@ -270,7 +305,7 @@ impl Pass<'_> {
             exact: vec![false; nodes.len()],
             known: times,
         };
-        let found = search.run(&nodes, &mut times, from);
+        let found = self.search(request, secs).run(&nodes, &mut times, from);
         // Most lengths come up once: the second search of a kind keeps what it learns.
         self.classes[class]
             .bounds

@@ -183,8 +183,8 @@ impl<'a> Pass<'a> {
         };
     }
 
-    /// The job does not start now: finds out why and until when, and books `tasks` starts.
-    pub(super) fn wait(&mut self, subject: &Subject<'a>, tasks: usize) {
+    /// Whether nothing can be booked for the job as things stand; then its note says why.
+    pub(super) fn cannot_book(&mut self, subject: &Subject<'a>) -> bool {
         let job = subject.job;
         let ground = &self.grounds[subject.ground];
         let partition = ground.partition;
@@ -197,7 +197,7 @@ impl<'a> Pass<'a> {
             .clone();
         if let Err(error) = verdict {
             self.impossible(job, &error);
-            return;
+            return true;
         }
         if !class.unavailable.is_empty() {
             let nodes = collapse_sorted(class.unavailable.iter());
@@ -208,7 +208,7 @@ impl<'a> Pass<'a> {
                 None,
                 None,
             );
-            return;
+            return true;
         }
         if class.usable_nodes() < request.min_nodes as usize {
             self.note(
@@ -218,13 +218,26 @@ impl<'a> Pass<'a> {
                 None,
                 None,
             );
-            return;
+            return true;
         }
-        let reason = if ground.blocked {
+        false
+    }
+
+    /// What a job that waits for resources waits for.
+    pub(super) fn reason_to_wait(&self, subject: &Subject<'a>) -> Reason {
+        if self.grounds[subject.ground].blocked {
             Reason::Priority
         } else {
             Reason::Resources
-        };
+        }
+    }
+
+    /// The job does not start now: finds out why and until when, and books `tasks` starts.
+    pub(super) fn wait(&mut self, subject: &Subject<'a>, tasks: usize) {
+        if self.cannot_book(subject) {
+            return;
+        }
+        let reason = self.reason_to_wait(subject);
         let per_array = self
             .cluster
             .config
@@ -241,25 +254,35 @@ impl<'a> Pass<'a> {
                 break;
             };
             self.book(time, subject.secs, &shares);
-            if first.is_none() {
-                let names: Vec<&str> = shares
-                    .iter()
-                    .map(|s| self.view.facts[s.node as usize].name())
-                    .collect();
-                first = Some((time, collapse_sorted(names)));
-            }
+            first.get_or_insert((time, shares));
         }
         if first.is_none() && self.reservations < self.options.max_reservations {
-            // What is in service will never do.
-            self.note(
-                job.id,
-                Reason::Resources,
-                Some(NODES_OUT_TEXT.to_owned()),
-                None,
-                None,
-            );
+            self.never_fits(subject);
             return;
         }
+        self.waits_until(subject, reason, first);
+    }
+
+    /// What is in service will never do.
+    pub(super) fn never_fits(&mut self, subject: &Subject<'a>) {
+        let text = Some(NODES_OUT_TEXT.to_owned());
+        self.note(subject.job.id, Reason::Resources, text, None, None);
+    }
+
+    /// Notes what was booked for the job, and that later jobs are behind it.
+    pub(super) fn waits_until(
+        &mut self,
+        subject: &Subject<'a>,
+        reason: Reason,
+        first: Option<(i64, Vec<Share>)>,
+    ) {
+        let first = first.map(|(time, shares)| {
+            let names: Vec<&str> = shares
+                .iter()
+                .map(|share| self.view.facts[share.node as usize].name())
+                .collect();
+            (time, collapse_sorted(names))
+        });
         // Behind a run without limit nothing is known.
         let first = first.filter(|(time, _)| time - self.now < UNLIMITED_SECS / 2);
         let (start, nodes) = first.map_or((None, None), |(time, nodes)| {
@@ -268,7 +291,8 @@ impl<'a> Pass<'a> {
         if let Some(start) = start {
             self.wake_at(start.0.max(self.now + PLANNED_WAKEUP_SECS));
         }
-        self.note(job.id, reason, None, start, nodes);
+        self.note(subject.job.id, reason, None, start, nodes);
+        let request = Arc::clone(&self.classes[subject.class].request);
         self.block(subject.ground, &request);
     }
 
@@ -290,7 +314,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn book(&mut self, time: i64, secs: i64, shares: &[Share]) {
+    pub(super) fn book(&mut self, time: i64, secs: i64, shares: &[Share]) {
         self.reservations += 1;
         for share in shares {
             let node = share.node as usize;

@@ -33,6 +33,61 @@ fn backfill_does_not_delay_the_head() {
     );
 }
 
+/// Components that do not fit at once book one time for all, on nodes of their own. What ends before then may use the nodes.
+#[test]
+fn components_book_one_time_on_disjoint_nodes() {
+    check(
+        "nodes n[1-2] cpus=8
+         running R on=n1 cpus=8 limit=1h
+         running S on=n2 cpus=8 limit=2h
+         het H cpus=8 limit=1h prio=900 : cpus=8 limit=3h prio=900
+         job C cpus=8 limit=1h prio=100     # between R and the booking of H
+         job D cpus=8 limit=2h prio=90      # would delay H
+         at 0 pass
+         at 1h pass
+         at 2h pass",
+        "C pending Priority, start 1h on n1; D pending Priority, start 3h on n1; \
+         H+0 pending Resources, start 2h on n1; H+1 pending Resources, start 2h on n2 | \
+         C starts n1 by backfill; D pending Priority, start 3h on n1; \
+         H+0 pending Resources, start 2h on n1; H+1 pending Resources, start 2h on n2 | \
+         D pending Resources, start 3h on n1; H+0 starts n1; H+1 starts n2",
+    );
+}
+
+/// A stream of short jobs, each of which would fit on the node that is free, does not starve a job of two components.
+#[test]
+fn short_jobs_do_not_starve_components() {
+    check(
+        "nodes n[1-2] cpus=8
+         running R on=n1 cpus=8 limit=1h
+         running S on=n2 cpus=8 limit=3h
+         het H cpus=8 limit=1h prio=900 : cpus=8 limit=1h prio=900
+         job A cpus=8 limit=1h prio=100
+         job B cpus=8 limit=2h prio=100     # may not: it would end after H begins
+         job C cpus=8 limit=1h prio=100
+         at 1h pass
+         at 2h pass
+         at 3h pass",
+        "A starts n1 by backfill; B pending Priority, start 4h on n1; C pending Priority, start 2h on n1; \
+         H+0 pending Resources, start 3h on n1; H+1 pending Resources, start 3h on n2 | \
+         B pending Priority, start 4h on n1; C starts n1 by backfill; \
+         H+0 pending Resources, start 3h on n1; H+1 pending Resources, start 3h on n2 | \
+         B pending Resources, start 4h on n1; H+0 starts n1; H+1 starts n2",
+    );
+}
+
+/// A component that can go anywhere leaves the others the nodes that only they can use.
+#[test]
+fn the_component_with_the_least_choice_is_placed_first() {
+    check(
+        "nodes n1 cpus=8 features=a
+         nodes n2 cpus=8
+         het H cpus=8 limit=1h : cpus=8 limit=1h constraint=a
+         at 0 pass",
+        "H+0 starts n2; H+1 starts n1",
+    );
+}
+
 /// With sched/builtin nothing passes the head.
 #[test]
 fn builtin_does_not_backfill() {

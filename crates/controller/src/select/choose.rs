@@ -348,7 +348,8 @@ fn in_order<'c>(
     Some(runs.concat())
 }
 
-/// Tasks node by node, each as many as fit while one is left for every node to come; per-job GRES likewise.
+/// Tasks node by node, each as many as fit while every node to come is left what fills a core of it; per-job GRES likewise, of
+/// which one is left.
 fn distribute(
     view: &FreeView<'_>,
     request: &ResourceRequest,
@@ -358,12 +359,19 @@ fn distribute(
     let mut gres_left: Vec<u64> = request.gres_per_job.iter().map(|gres| gres.count).collect();
     let mut shares = Vec::with_capacity(chosen.len());
     let mut amounts = Vec::new();
+    let least = |candidate: &Candidate| {
+        let facts = &view.facts[candidate.node as usize];
+        fit::tasks_of_a_core(request, facts)
+            .min(candidate.capacity)
+            .max(request.min_tasks_per_node)
+    };
+    let mut to_keep: u64 = chosen.iter().map(|c| u64::from(least(c))).sum();
     for (at, candidate) in chosen.iter().enumerate() {
         let facts = &view.facts[candidate.node as usize];
         let to_come = (chosen.len() - at - 1) as u32;
-        let tasks = tasks_left
-            .saturating_sub(to_come.saturating_mul(request.min_tasks_per_node))
-            .clamp(1, candidate.capacity);
+        to_keep -= u64::from(least(candidate));
+        let kept = u32::try_from(to_keep).unwrap_or(u32::MAX);
+        let tasks = tasks_left.saturating_sub(kept).clamp(1, candidate.capacity);
         let mut gres: Vec<u64> = Vec::with_capacity(gres_left.len());
         for (i, left) in gres_left.iter().enumerate() {
             let share = candidate.job_gres[i].min(left.saturating_sub(u64::from(to_come)));

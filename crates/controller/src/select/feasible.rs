@@ -22,6 +22,11 @@ const CPU_MESSAGE: &str = "CPU count per node can not be satisfied";
 /// Printed before it when no node has the memory.
 const MEMORY_MESSAGE: &str = "Memory specification can not be satisfied";
 
+/// Printed before it when no node is built as asked for.
+const GEOMETRY_MESSAGE: &str = "Socket, core and/or thread specification can not be satisfied";
+/// Printed before it when no node has the local disk.
+const DISK_MESSAGE: &str = "Temporary disk specification can not be satisfied";
+
 /// Tests a request against the empty nodes of a partition.
 ///
 /// # Errors
@@ -102,12 +107,23 @@ fn test(
     {
         Some(Shortage::Cpus) => CPU_MESSAGE,
         Some(Shortage::Memory) => MEMORY_MESSAGE,
+        Some(Shortage::Geometry) if disk_is_short(request, partition, view) => DISK_MESSAGE,
+        Some(Shortage::Geometry) => GEOMETRY_MESSAGE,
         _ => "",
     };
     Err(SelectError::new(
         ErrorCode::RequestedNodeConfigUnavailable,
         message,
     ))
+}
+
+/// No node of the partition has the local disk.
+fn disk_is_short(request: &ResourceRequest, partition: &Partition, view: &FreeView<'_>) -> bool {
+    !partition.nodes.iter().any(|index| {
+        view.facts
+            .get(index.at())
+            .is_some_and(|facts| facts.node.config.tmp_disk_mib >= request.tmp_disk_mib)
+    })
 }
 
 /// Sure to fit: the first nodes of the partition that are of use hold it together. Spares the submission path the full test.

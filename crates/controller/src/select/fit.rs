@@ -101,6 +101,17 @@ pub fn need(
     Ok(memory)
 }
 
+/// Tasks that the threads of one core take. A node that has a task has a core, so these come at no cost.
+pub fn tasks_of_a_core(request: &ResourceRequest, facts: &NodeFacts<'_>) -> u32 {
+    if request.overcommit {
+        return 1;
+    }
+    let threads = facts.threads.max(1);
+    let used = request.geometry[2].unwrap_or(threads).clamp(1, threads);
+    let tasks = used / request.cpus_per_task.max(1);
+    tasks.min(request.tasks_per_core.unwrap_or(tasks)).max(1)
+}
+
 fn cpus_needed(
     request: &ResourceRequest,
     facts: &NodeFacts<'_>,

@@ -79,6 +79,33 @@ fn requests_as_a_real_cluster_shows_them() {
     );
 }
 
+/// Cores of two threads: every node to come is left what its core takes anyway. CPUs as a real cluster gave them.
+#[test]
+fn a_core_of_each_node_to_come_is_filled() {
+    let cluster = cluster_of(
+        "config DefMemPerCPU=10
+        nodes n[1-2] sockets=1 cores=4 threads=2 cpus=8 mem=4000",
+    );
+    for (words, cpus) in [
+        ("nodes=2 tasks=2", [2, 2]),
+        ("nodes=2 tasks=3", [2, 2]),
+        ("nodes=2 tasks=4", [2, 2]),
+        ("nodes=2 tasks=5", [4, 2]),
+        ("nodes=2 tasks=6", [4, 2]),
+        ("nodes=2 tasks=7", [6, 2]),
+        ("nodes=2 tasks=2 cpus-per-task=2", [2, 2]),
+        ("nodes=2 tasks=15", [8, 8]),
+    ] {
+        let allocation = &place_all(&cluster, &[words])[0];
+        let given: Vec<usize> = allocation
+            .nodes
+            .iter()
+            .map(|part| part.cpu_ids.len())
+            .collect();
+        assert_eq!(given, cpus, "{words}");
+    }
+}
+
 /// Tasks fill the first node and leave one for each of the others: -N2 -n8 is 7 and 1, -N2 -n4 is 3 and 1.
 #[test]
 fn tasks_fill_node_by_node() {
@@ -286,6 +313,13 @@ fn refusals_at_submission() {
         Err((
             config,
             "Memory specification can not be satisfied".to_owned()
+        ))
+    );
+    assert_eq!(
+        answer("tasks=1 cores-per-socket=100"),
+        Err((
+            config,
+            "Socket, core and/or thread specification can not be satisfied".to_owned()
         ))
     );
     assert_eq!(

@@ -47,20 +47,11 @@ PartitionName=short Nodes=n[1-4] MaxTime=30 State=UP PriorityTier=10
 ";
 
 /// An ordinary user.
-pub const ALICE: Caller = Caller {
-    uid: 1001,
-    privileged: false,
-};
+pub static ALICE: Caller = Caller::user(1001);
 /// Another one.
-pub const BOB: Caller = Caller {
-    uid: 1002,
-    privileged: false,
-};
+pub static BOB: Caller = Caller::user(1002);
 /// An administrator.
-pub const ROOT: Caller = Caller {
-    uid: 0,
-    privileged: true,
-};
+pub static ROOT: Caller = Caller::root();
 
 /// The world.
 pub struct World {

@@ -3,7 +3,7 @@
 //! root and SlurmUser are administrators. Others get their role from accounting (`AdminLevel`), which hands its list over when
 //! it has loaded; until then they are users. Source: `sacctmgr` (AdminLevel), `slurm.conf` (SlurmUser).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use parking_lot::RwLock;
 
@@ -25,6 +25,7 @@ pub enum Role {
 pub struct Roles {
     slurm_user_uid: u32,
     levels: RwLock<HashMap<u32, Role>>,
+    coordinators: RwLock<HashMap<u32, BTreeSet<String>>>,
 }
 
 impl Roles {
@@ -34,12 +35,50 @@ impl Roles {
         Roles {
             slurm_user_uid,
             levels: RwLock::new(HashMap::new()),
+            coordinators: RwLock::new(HashMap::new()),
         }
     }
 
     /// Replaces what accounting says, by uid.
     pub fn set_admin_levels(&self, levels: HashMap<u32, Role>) {
         *self.levels.write() = levels;
+    }
+
+    /// Replaces what accounting says about coordinators: uid → accounts, those below them included.
+    pub fn set_coordinators(&self, coordinators: HashMap<u32, BTreeSet<String>>) {
+        *self.coordinators.write() = coordinators;
+    }
+
+    /// Accounts that the caller coordinates.
+    #[must_use]
+    pub fn accounts_coordinated(&self, identity: &Identity) -> BTreeSet<String> {
+        match identity.source {
+            IdentitySource::Agent(_) => BTreeSet::new(),
+            IdentitySource::Local { .. } | IdentitySource::Token => {
+                self.accounts_coordinated_by_uid(identity.uid)
+            }
+        }
+    }
+
+    /// As [`Self::accounts_coordinated`], of a user in whose name the administrator acts.
+    #[must_use]
+    pub fn accounts_coordinated_by_uid(&self, uid: u32) -> BTreeSet<String> {
+        self.coordinators
+            .read()
+            .get(&uid)
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Coordinates the account.
+    #[must_use]
+    pub fn coordinates(&self, identity: &Identity, account: &str) -> bool {
+        identity.agent_node().is_none()
+            && self
+                .coordinators
+                .read()
+                .get(&identity.uid)
+                .is_some_and(|accounts| accounts.contains(account))
     }
 
     /// The caller's role. An agent speaks for its node and is a mere user in everything else.
@@ -83,10 +122,12 @@ impl Roles {
         owns || self.is_privileged(identity)
     }
 
-    /// May get a token in the name of `uid`: one's own, or anybody's for an administrator.
+    /// May run something as `uid`, or get a token in that name: oneself, and for anybody root and SlurmUser. AdminLevel in
+    /// accounting gives no right to be somebody else, else every operator were root on every node.
     #[must_use]
-    pub fn may_get_token_for(&self, identity: &Identity, uid: u32) -> bool {
-        (identity.uid == uid && identity.agent_node().is_none()) || self.is_administrator(identity)
+    pub fn may_act_as(&self, identity: &Identity, uid: u32) -> bool {
+        let own = [0, self.slurm_user_uid, uid].contains(&identity.uid);
+        own && identity.agent_node().is_none()
     }
 }
 
@@ -128,8 +169,8 @@ mod tests {
                 "uid {uid}"
             );
             assert_eq!(
-                roles.may_get_token_for(&token(uid), 1000),
-                acts && uid != 50,
+                roles.may_act_as(&token(uid), 1000),
+                [0, 64030, 1000].contains(&uid),
                 "uid {uid}"
             );
         }
@@ -144,7 +185,7 @@ mod tests {
         assert_eq!(roles.role_of(&agent), Role::User);
         assert!(!roles.may_act_on_job(&agent, 0));
         assert!(!roles.may_act_on_job(&agent, 1000));
-        assert!(!roles.may_get_token_for(&agent, 0));
+        assert!(!roles.may_act_as(&agent, 0));
     }
 
     #[test]

@@ -348,7 +348,9 @@ impl Accounting for AccountingService {
     ) -> Result<Response<ChangeReply>, Status> {
         let (identity, store) = self.begin(&request)?;
         self.require_change(&identity)?;
+        let changes = !request.get_ref().dry_run;
         let reply = changing::set_coordinators(store, &identity, request.into_inner()).await?;
+        self.after_change(changes).await;
         Ok(Response::new(reply))
     }
 

@@ -191,7 +191,7 @@ impl Admin for AdminService {
         }
         .map_err(|error| Status::unavailable(error.to_string()))?
         .ok_or_else(|| status_from(ErrorCode::InvalidUserId, ""))?;
-        if !self.shared.roles.may_get_token_for(&identity, user.uid) {
+        if !self.shared.roles.may_act_as(&identity, user.uid) {
             return Err(status_from(ErrorCode::AccessDenied, ""));
         }
         let mut lifespan = request

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use sluice_controller::command::agent::{self, Registration};
 use sluice_model::error_code::ErrorCode;
 use sluice_model::launch::{AgentOrder, AgentReport, ReportEnvelope};
-use sluice_model::node_state::NodeStateFlags;
 use sluice_proto::v1::agents_server::Agents;
 use sluice_proto::v1::{AgentMessage, ControllerMessage};
 use sluice_proto::{decode_report, encode_order, status_from};
@@ -66,7 +65,7 @@ impl Agents for AgentsService {
         };
         // The token names the node; root and SlurmUser may speak for any.
         let allowed = identity.agent_node() == Some(node.as_str())
-            || self.shared.roles.is_administrator(&identity);
+            || self.shared.roles.may_act_as(&identity, 0);
         if !allowed {
             return Err(status_from(
                 ErrorCode::AccessDenied,
@@ -138,14 +137,6 @@ async fn forward(
     }
 }
 
-/// The node was taken for silent.
-fn is_given_up(shared: &Shared, node: &str) -> bool {
-    let cluster = shared.core.snapshot();
-    cluster
-        .node_named(node)
-        .is_some_and(|(_, node)| node.state.flags.contains(NodeStateFlags::NO_RESPOND))
-}
-
 /// Takes reports until the stream ends; gives words for the log.
 async fn serve(shared: &Arc<Shared>, node: &str, incoming: &mut Streaming<AgentMessage>) -> String {
     loop {
@@ -163,8 +154,9 @@ async fn serve(shared: &Arc<Shared>, node: &str, incoming: &mut Streaming<AgentM
         };
         // A connection that survived a cut longer than SlurmdTimeout: what became of the node's jobs meanwhile is told at the
         // registration, and only a registered node serves again. What is not acknowledged comes once more.
-        if is_given_up(shared, node) {
-            return "it was silent for long and has to register again".to_owned();
+        if agent::must_register_again(&shared.core.snapshot(), node) {
+            return "it was silent for long, or the node is another one, and has to register again"
+                .to_owned();
         }
         let ReportEnvelope { sequence, report } = envelope;
         let Some(report) = shared.diagnostics.usage.take(node, report) else {

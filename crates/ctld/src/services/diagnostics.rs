@@ -246,7 +246,7 @@ impl DiagnosticsApi for DiagnosticsService {
             .cloned()
             .ok_or_else(|| status_from(ErrorCode::InvalidJobId, ""))?;
         drop(cluster);
-        if !caller.may_change(job.request.uid) {
+        if !caller.may_change_job(&job) {
             return Err(status_from(ErrorCode::AccessDenied, ""));
         }
         let wanted = match request.step_id {

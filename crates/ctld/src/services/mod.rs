@@ -72,6 +72,7 @@ impl Shared {
         Caller {
             uid: identity.uid,
             privileged: self.roles.is_privileged(identity),
+            coordinates: self.roles.accounts_coordinated(identity),
         }
     }
 

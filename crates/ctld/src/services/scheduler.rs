@@ -159,6 +159,7 @@ impl Scheduler for SchedulerService {
             caller = sluice_controller::command::Caller {
                 uid,
                 privileged: self.shared.roles.is_privileged_uid(uid),
+                coordinates: self.shared.roles.accounts_coordinated_by_uid(uid),
             };
         }
         let update = JobUpdate::try_from(required(request.update, "update")?)?;
@@ -308,7 +309,7 @@ impl Scheduler for SchedulerService {
             .run(move |t| {
                 let id = JobId(request.job_id);
                 let job = t.cluster.job(id).cloned().ok_or(ErrorCode::InvalidJobId)?;
-                if !caller.may_change(job.request.uid) {
+                if !caller.may_change_job(&job) {
                     return Err(Rejection::new(ErrorCode::AccessDenied));
                 }
                 let host = job

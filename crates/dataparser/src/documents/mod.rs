@@ -13,6 +13,7 @@ mod qos;
 mod simple;
 mod statistics;
 mod step;
+mod tracking;
 
 pub use accounting_job::{AccountingJobs, AccountingNames};
 pub use administration::{Accounts, Clusters, Users};
@@ -26,6 +27,7 @@ pub use qos::Qos;
 pub use simple::{License, Licenses, Ping, Pings, Reservations};
 pub use statistics::{BackfillExits, CallCount, ScheduleExits, Statistics};
 pub use step::Steps;
+pub use tracking::{Instances, TrackedResources, Wckeys};
 
 /// Test data shared by the tests of the documents.
 #[cfg(test)]

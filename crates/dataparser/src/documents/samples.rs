@@ -210,6 +210,7 @@ pub fn partition() -> PartitionInfo {
 pub fn steps() -> Vec<StepInfo> {
     let batch = StepInfo {
         job_id: JobId(9),
+        submit_time: SUBMIT,
         array_job_id: None,
         array_task_id: None,
         step_id: StepId::Batch,

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 
 use sluice_model::ids::StepId;
+use sluice_model::sluid::Sluid;
 use sluice_model::step::StepInfo;
 use sluice_model::time::UnixSeconds;
 
@@ -120,7 +121,8 @@ fn write_step<S: Sink>(sink: &mut S, step: &StepInfo, cluster: &str, time: UnixS
         sink.uint("pid", step.srun_pid);
     });
     sink.texts("state", step.state.names());
-    sink.text("sluid", "");
+    let sluid = Sluid::of(cluster, step.submit_time, step.job_id);
+    sink.text("sluid", &sluid.to_string());
     sink.text("id", &step_name(step));
     for key in [
         "stderr",
@@ -161,6 +163,11 @@ mod tests {
         let document: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let (batch, launched) = (&document["steps"][0], &document["steps"][1]);
         assert_eq!(batch["id"], "9.batch");
+        let sluid = Sluid::of("oracle", steps[0].submit_time, steps[0].job_id).to_string();
+        assert_eq!(
+            (&batch["sluid"], &launched["sluid"]),
+            (&sluid.as_str().into(), &sluid.as_str().into())
+        );
         assert_eq!(batch["array"]["task_id"], 4_294_967_294_u32);
         assert_eq!(batch["cpu"]["frequency"]["min"]["set"], true);
         assert_eq!(batch["task"]["distribution"], "Unknown");

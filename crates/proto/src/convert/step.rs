@@ -77,6 +77,7 @@ wire_message!(StepNode => StepNode {
 
 wire_message!(StepInfo => StepInfo {
     job_id,
+    submit_time,
     array_job_id,
     array_task_id,
     step_id,

@@ -25,15 +25,25 @@ impl Accounting {
     ///
     /// # Errors
     /// When an end is changed, or its exit code is not the script's.
-    pub fn take(&mut self, update: &AccountingUpdate, runs: &RunsOnce) -> Result<(), Violation> {
+    pub fn take(
+        &mut self,
+        update: &AccountingUpdate,
+        runs: &RunsOnce,
+        cluster: &Cluster,
+    ) -> Result<(), Violation> {
         match update {
-            AccountingUpdate::Job(record) => self.job(record, runs),
+            AccountingUpdate::Job(record) => self.job(record, runs, cluster),
             AccountingUpdate::Step(record) => self.step(record),
             _ => Ok(()),
         }
     }
 
-    fn job(&mut self, record: &JobRecord, runs: &RunsOnce) -> Result<(), Violation> {
+    fn job(
+        &mut self,
+        record: &JobRecord,
+        runs: &RunsOnce,
+        cluster: &Cluster,
+    ) -> Result<(), Violation> {
         let key = (record.job_id, record.attempt);
         let what = |record: &JobRecord| {
             (
@@ -61,7 +71,7 @@ impl Accounting {
                 .get(&key)
                 .is_none_or(|before| before.end.is_none());
         if first_end {
-            exit_code(record, runs)?;
+            exit_code(record, runs, cluster)?;
         }
         self.jobs.insert(key, record.clone());
         Ok(())
@@ -130,8 +140,8 @@ impl Accounting {
     }
 }
 
-/// COMPLETED and FAILED are what the script's status says.
-fn exit_code(record: &JobRecord, runs: &RunsOnce) -> Result<(), Violation> {
+/// COMPLETED and FAILED are what the script's status says; components of a heterogeneous job have the leader's script.
+fn exit_code(record: &JobRecord, runs: &RunsOnce, cluster: &Cluster) -> Result<(), Violation> {
     let (id, attempt) = (record.job_id, record.attempt);
     let own = [
         u32::from(JobState::Completed.number()),
@@ -142,7 +152,11 @@ fn exit_code(record: &JobRecord, runs: &RunsOnce) -> Result<(), Violation> {
     }
     let status = WaitStatus(record.exit_status);
     let completed = record.state == own[0];
-    let really = runs.batch_status(id, attempt);
+    let script_of = cluster
+        .job(id)
+        .and_then(|job| job.het)
+        .map_or(id, |het| het.leader);
+    let really = runs.batch_status(script_of, attempt);
     if really != Some(Some(status)) || completed != status.is_success() {
         let text = format!(
             "job {id} run {attempt} is on record with {status} in state {}, its script had {really:?}",

@@ -5,6 +5,7 @@
 pub mod accounting;
 pub mod agreement;
 pub mod array_throttle;
+pub mod heterogeneous;
 pub mod nothing_lost;
 pub mod replay;
 pub mod runs_once;
@@ -75,8 +76,10 @@ impl Invariants {
                 self.event(event)?;
             }
             for update in &entry.accounting {
-                self.accounting.take(update, &self.runs)?;
+                self.accounting
+                    .take(update, &self.runs, self.replay.cluster())?;
             }
+            heterogeneous::check(self.replay.cluster())?;
         }
         self.lost.check(self.replay.cluster())
     }

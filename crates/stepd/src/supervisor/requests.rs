@@ -1,6 +1,7 @@
 //! The control socket: who may ask, and what the answers are.
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -11,7 +12,9 @@ use sluice_model::launch::StepFrame;
 use super::{Connection, Supervisor};
 use crate::control::{Audience, ControlReply, ControlRequest};
 use crate::log::complain;
+use crate::spec::{ADOPTED_FILE, STEP_FOLDER_VARIABLE};
 use crate::srun::{Call, SrunLink};
+use crate::tree;
 
 /// How long a command that attaches may take to answer. The step's streams stand still meanwhile.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(1);
@@ -88,12 +91,12 @@ impl Supervisor<'_> {
             }
             ControlRequest::Signal { audience, signal } => {
                 if signal == nix::libc::SIGKILL && audience != Audience::TasksOnly {
-                    self.tell_cancelled();
+                    self.tell_cancelled(" DUE to SIGNAL Killed");
                 }
                 self.signal(audience, signal);
             }
             ControlRequest::Terminate { grace_secs } => {
-                self.tell_cancelled();
+                self.tell_cancelled("");
                 self.terminate(Duration::from_secs(grace_secs.into()))
             }
             ControlRequest::Suspend => self.suspend(true),
@@ -112,11 +115,40 @@ impl Supervisor<'_> {
                         text: "only the extern step takes in processes".to_owned(),
                     };
                 }
+                // This daemon and what it descends from would end with the step, and everything with them.
+                let own = std::process::id();
+                let adoptable = tree::stat(pid)
+                    .filter(|_| pid > 1 && pid != own && !tree::descendants(pid).contains(&own));
+                let Some(process) = adoptable else {
+                    return ControlReply::Refused {
+                        text: format!("process {pid} cannot become part of a step"),
+                    };
+                };
                 self.cgroup.add(pid);
-                self.adopted.push(pid);
+                self.adopted.push((pid, process.started_ticks));
+                self.note_adopted();
             }
         }
         ControlReply::Done
+    }
+
+    /// Leaves the adopted processes in the step's folder, where `scontrol listpids` reads them: number and time of start.
+    fn note_adopted(&self) {
+        let folder = self
+            .spec
+            .node
+            .environment
+            .iter()
+            .find(|(name, _)| name == STEP_FOLDER_VARIABLE);
+        let Some((_, folder)) = folder else { return };
+        let text: String = self
+            .adopted
+            .iter()
+            .map(|(pid, started)| format!("{pid} {started}\n"))
+            .collect();
+        if let Err(error) = std::fs::write(Path::new(folder).join(ADOPTED_FILE), text) {
+            complain(&format!("adopted processes cannot be noted: {error}"));
+        }
     }
 
     /// Connects one more client and tells it how the tasks stand.
@@ -145,7 +177,7 @@ impl Supervisor<'_> {
     }
 
     /// The user of a step that is ended from outside hears that it is, once.
-    fn tell_cancelled(&mut self) {
+    pub(super) fn tell_cancelled(&mut self, cause: &str) {
         let launch = &self.spec.launch;
         let StepId::Num(step) = launch.step_id else {
             return;
@@ -154,7 +186,7 @@ impl Supervisor<'_> {
             return;
         }
         let text = format!(
-            "*** STEP {}.{step} ON {} CANCELLED AT @{} ***",
+            "*** STEP {}.{step} ON {} CANCELLED AT @{}{cause} ***",
             launch.job_id,
             launch.node,
             super::now().0

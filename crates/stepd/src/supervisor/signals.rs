@@ -13,9 +13,11 @@ use crate::{process, tree};
 impl Supervisor<'_> {
     pub(super) fn processes(&self) -> Vec<u32> {
         let mut all = tree::descendants(std::process::id());
-        for pid in &self.adopted {
-            all.push(*pid);
-            all.extend(tree::descendants(*pid));
+        for (pid, started) in &self.adopted {
+            if tree::stat(*pid).is_some_and(|process| process.started_ticks == *started) {
+                all.push(*pid);
+                all.extend(tree::descendants(*pid));
+            }
         }
         if self.cgroup.is_active() {
             all.extend(self.cgroup.processes());

@@ -3,15 +3,19 @@
 //! Nothing here blocks. Ended streams are marked and dropped at the end of the round, because a round names them by index.
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sluice_frames::OUTPUT_CHUNK_BYTES;
-use sluice_model::launch::{SrunFrame, StepFrame};
+use sluice_model::launch::{SrunFrame, StepFrame, TASK_FAILURE_SIGNAL};
 
 use super::{Input, Supervisor};
 use crate::control::Audience;
 use crate::process;
+
+/// Time between SIGTERM and SIGKILL after a task has failed.
+const FAILURE_GRACE: Duration = Duration::from_secs(30);
 
 impl Supervisor<'_> {
     pub(super) fn on_srun(&mut self, client: usize, frame: SrunFrame) {
@@ -19,6 +23,12 @@ impl Supervisor<'_> {
             SrunFrame::Welcome | SrunFrame::Challenge { .. } => {}
             // Only the srun that started the step ends its input: one that attached goes without a trace.
             SrunFrame::Input { data, .. } if data.is_empty() && client > 0 => {}
+            SrunFrame::Signal {
+                signal: TASK_FAILURE_SIGNAL,
+            } => {
+                self.tell_cancelled(" DUE TO TASK FAILURE");
+                self.terminate(FAILURE_GRACE);
+            }
             SrunFrame::Signal { signal } => self.signal(Audience::Tasks, signal),
             SrunFrame::WindowSize { rows, columns } => {
                 for input in self.inputs.iter().filter(|input| input.end.terminal) {

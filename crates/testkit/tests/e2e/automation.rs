@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use sluice_testkit::{Cluster, wait_until};
+use sluice_testkit::{Cluster, PrivatePostgres, wait_until};
 
 use super::{READY, SOON, cluster, job_field, started};
 
@@ -38,8 +38,11 @@ fn a_node_goes_down() {
     let option = format!("--program={program}");
     strigger(&cluster, &["--set", "--node", "--down", &option]);
     let shown = strigger(&cluster, &["--get"]);
-    assert!(shown.starts_with("TRIG_ID  RES_TYPE  RES_ID"), "{shown}");
-    assert!(shown.contains("node       *"), "{shown}");
+    assert!(
+        shown.starts_with("TRIG_ID RES_TYPE   RES_ID TYPE"),
+        "{shown}"
+    );
+    assert!(shown.contains(" node            * down "), "{shown}");
     cluster.kill_ctld().unwrap();
     cluster.start_ctld().unwrap();
     cluster.wait_ready(READY).unwrap();
@@ -142,6 +145,134 @@ fn a_job_ends() {
     );
 }
 
+/// A permanent trigger on the configuration fires each time it is read again.
+#[test]
+fn the_configuration_changes() {
+    let cluster = cluster();
+    let (program, file) = recorder(&cluster, "reconfig");
+    let option = format!("--program={program}");
+    strigger(&cluster, &["--set", "--reconfig", "--flags=PERM", &option]);
+    let again = cluster
+        .run("strigger", ["--set", "--reconfig", &option])
+        .unwrap();
+    assert_eq!(again.code, 1);
+    assert_eq!(again.stderr, "slurm_set_trigger: Duplicate event trigger\n");
+    for times in 1..=2 {
+        cluster
+            .run("scontrol", ["reconfigure"])
+            .and_then(|done| done.success())
+            .unwrap();
+        wait_until(SOON, "the program", || {
+            told(&cluster, &file).lines().count() == times
+        })
+        .unwrap();
+    }
+    let shown = strigger(&cluster, &["--get", "--noheader"]);
+    assert!(
+        shown.ends_with(&format!(" PERM  {program}\n"))
+            && shown.contains(" node            * reconfig "),
+        "{shown}"
+    );
+}
+
+/// The database goes away and comes back; each is told once, also to the triggers of the daemon that is part of the controller here.
+#[test]
+fn the_database_goes_and_comes_back() {
+    let mut postgres = PrivatePostgres::start().unwrap();
+    postgres.create_database("acct").unwrap();
+    let cluster = started(
+        Cluster::builder()
+            .conf_line("AccountingStorageType=accounting_storage/postgres")
+            .conf_line(&format!(
+                "AccountingStorageHost={}",
+                postgres.socket_dir().display()
+            ))
+            .conf_line("AccountingStorageUser=sluice")
+            .conf_line("AccountingStorageLoc=acct"),
+    );
+    // Something written shows that the connection stands.
+    let job = cluster.sbatch(["--wrap", "exit 2"]).unwrap();
+    cluster
+        .wait_accounted(&job.to_string(), "FAILED", SOON)
+        .unwrap();
+    let events = [
+        ("gone", "--primary_database_failure"),
+        ("daemon", "--primary_slurmdbd_failure"),
+        ("back", "--primary_database_resumed_operation"),
+    ];
+    let files: Vec<String> = events
+        .iter()
+        .map(|(name, option)| {
+            let (program, file) = recorder(&cluster, name);
+            strigger(
+                &cluster,
+                &["--set", option, &format!("--program={program}")],
+            );
+            file
+        })
+        .collect();
+    let uid = nix::unistd::getuid();
+    let fires = |at: usize, resource: &str| {
+        let expected = format!("{resource} {uid}\n");
+        wait_until(SOON, "the program", || {
+            told(&cluster, &files[at]) == expected
+        })
+        .unwrap();
+    };
+    postgres.stop_server().unwrap();
+    // The next record finds out.
+    cluster.sbatch(["--wrap", "exit 3"]).unwrap();
+    fires(0, "database");
+    fires(1, "slurmdbd");
+    assert_eq!(told(&cluster, &files[2]), "");
+    postgres.start_server().unwrap();
+    fires(2, "database");
+}
+
+/// With explicit_scancel a crontab's job is cancelled only by who says so; scontrol does not change it; its record tells what it is.
+#[test]
+fn an_entry_is_cancelled_on_purpose_only() {
+    let cluster = started(Cluster::builder().conf_line("ScronParameters=enable,explicit_scancel"));
+    let file = cluster.path("work/crontab");
+    std::fs::write(&file, "#SCRON -J yearly\n# why\n0 0 1 1 * /bin/true\n").unwrap();
+    cluster
+        .run("scrontab", [file.to_str().unwrap()])
+        .and_then(|done| done.success())
+        .unwrap();
+    let run = |command: &str, words: &[&str]| cluster.run(command, words).unwrap();
+    let id = run("squeue", &["-h", "-o", "%i"]).stdout.trim().to_owned();
+    let shown = run("scontrol", &["show", "job", &id]).stdout;
+    assert!(
+        shown.contains(
+            "Deadline=N/A\n   CronJob=Yes CrontabSpec=\"0 0 1 1 *\"\n   SuspendTime=None"
+        ),
+        "{shown}"
+    );
+    let refused = run("scancel", &[&id]);
+    assert!(
+        refused
+            .stderr
+            .contains("Cannot cancel scrontab jobs without --cron flag."),
+        "{refused:?}"
+    );
+    let job = format!("JobId={id}");
+    let refused = run("scontrol", &["update", &job, "Name=other"]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused
+            .stderr
+            .contains("Cannot modify scrontab jobs through scontrol"),
+        "{refused:?}"
+    );
+    assert_ne!(run("scontrol", &["hold", &id]).code, 0);
+    assert_eq!(run("scancel", &["--cron", &id]).code, 0);
+    wait_until(SOON, "the entry is switched off", || {
+        run("scrontab", &["-l"]).stdout
+            == "#DISABLED: #SCRON -J yearly\n#DISABLED: # why\n#DISABLED: 0 0 1 1 * /bin/true\n"
+    })
+    .unwrap();
+}
+
 /// Without ScronParameters=enable there is no scrontab.
 #[test]
 fn scrontab_is_off() {
@@ -170,7 +301,13 @@ fn an_entry_comes_back() {
     std::fs::write(&bad, "61 * * * * true\n").unwrap();
     let refused = cluster.run("scrontab", [bad.to_str().unwrap()]).unwrap();
     assert_eq!(refused.code, 1);
-    assert!(refused.stderr.contains("line 1"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("line 1: ")
+            && refused
+                .stderr
+                .ends_with("\nThere are errors in your crontab.\n"),
+        "{refused:?}"
+    );
     cluster
         .run("scrontab", [file.to_str().unwrap()])
         .and_then(|done| done.success())

@@ -259,7 +259,7 @@ fn sbcast_writes_a_file_on_the_nodes() {
     assert_eq!(about.uid(), std::fs::metadata(&source).unwrap().uid());
     let again = cluster.run("sbcast", [&job, &from, &to]).unwrap();
     assert_ne!(again.code, 0);
-    assert!(again.stderr.contains("use --force"), "{again:?}");
+    assert!(again.stderr.contains("File exists"), "{again:?}");
     let none = cluster
         .run("sbcast", ["--jobid=999999", &from, &to])
         .unwrap();

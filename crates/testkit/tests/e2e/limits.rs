@@ -112,3 +112,94 @@ fn what_is_too_much_is_refused_in_clear_words() {
     assert!(told.contains("Slurm job queue full"), "{told}");
     assert_eq!(job_field(&cluster, steps, "JobState"), "COMPLETED");
 }
+
+/// Names that are too long, too many or not names: refused in words by command or controller, never obeyed and never fatal.
+#[test]
+fn names_that_are_none_are_refused() {
+    let cluster = started(Cluster::builder().nodes(2));
+    let run = |program: &str, args: &[&str]| cluster.run(program, args).unwrap();
+    let many: String = (1..=4_000).map(|n| format!("n{n},")).collect();
+    let long = "x".repeat(5_000);
+    for nodes in [
+        "n[1-4000]",
+        many.trim_end_matches(','),
+        "n[1-999999999]",
+        "n[1-99999][1-99999]",
+        "n[1-",
+        "]n1[",
+        "n1/../n2",
+        "n1;true",
+        "n[3-1]",
+        &long,
+    ] {
+        let short = &nodes[..nodes.len().min(30)];
+        for option in ["-w", "-x"] {
+            let done = run("sbatch", &["-H", option, nodes, "--wrap", "true"]);
+            assert_ne!(done.code, 0, "{option} {short}: {done:?}");
+            assert!(!done.stderr.is_empty(), "{option} {short}");
+        }
+        for args in [
+            &[
+                "update",
+                &format!("NodeName={nodes}"),
+                "State=DRAIN",
+                "Reason=x",
+            ][..],
+            &["reboot", nodes],
+            &["delete", &format!("NodeName={nodes}")],
+            &["create", &format!("ReservationName=r Nodes={nodes}")],
+        ] {
+            let done = run("scontrol", args);
+            assert_ne!(done.code, 0, "{short}: {done:?}");
+        }
+    }
+    for partition in ["no", "main;true", "main\nmain", "ma in", "../main", &long] {
+        let done = run("sbatch", &["-H", "-p", partition, "--wrap", "true"]);
+        assert_ne!(done.code, 0, "{partition:?}: {done:?}");
+    }
+    for (key, name) in [
+        ("NodeName", "c1\nProlog=/tmp/evil"),
+        ("NodeName", "c 1"),
+        ("NodeName", "../c1"),
+        ("NodeName", "c/1"),
+        ("NodeName", "."),
+        ("NodeName", ".."),
+        ("NodeName", long.as_str()),
+        ("PartitionName", "a\nb"),
+        ("PartitionName", "a,b"),
+        ("PartitionName", "a b"),
+        ("PartitionName", long.as_str()),
+    ] {
+        let made = format!("{key}={name}");
+        let more = if key == "NodeName" {
+            "State=CLOUD"
+        } else {
+            "Nodes=n1"
+        };
+        let done = run("scontrol", &["create", &made, more]);
+        assert_ne!(
+            done.code,
+            0,
+            "{key}={:?}: {done:?}",
+            &name[..name.len().min(30)]
+        );
+    }
+    for user in ["no such user", "a\nb", "-5", "4294967296", &long] {
+        assert_ne!(run("squeue", &["-u", user]).code, 0, "squeue -u {user:?}");
+        let option = format!("--uid={user}");
+        let done = run("sbatch", &["-H", &option, "--wrap", "true"]);
+        assert_ne!(done.code, 0, "{done:?}");
+    }
+    for account in [long.as_str(), "a\nb"] {
+        let done = run("sacctmgr", &["-i", "add", "account", account]);
+        assert_ne!(done.code, 0, "{done:?}");
+    }
+    // Nothing was made or changed by all that.
+    assert_eq!(run("squeue", &["-h"]).stdout, "");
+    assert_eq!(
+        run("sinfo", &["-h", "-o", "%P %N %T"]).stdout,
+        "main* n[1-2] idle\n"
+    );
+    let id = cluster.sbatch(["--wrap", "true"]).unwrap();
+    assert_eq!(cluster.wait_job_end(id, SOON).unwrap(), "COMPLETED");
+}

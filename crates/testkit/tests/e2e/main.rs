@@ -4,6 +4,7 @@
 //! Slurm say. A file for each subject; nothing here looks inside a daemon.
 
 mod accounting;
+mod administration;
 mod automation;
 mod batch;
 mod clients;
@@ -12,6 +13,7 @@ mod crash;
 mod diagnostics;
 mod faults;
 mod heterogeneous;
+mod interactive;
 mod json;
 mod lifecycle;
 mod limits;

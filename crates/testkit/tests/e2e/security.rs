@@ -3,9 +3,11 @@
 //! Run by root, because only root's daemons start jobs of several users; for others these tests say so and pass, except in
 //! continuous integration, where they must run. The users are two that every Debian has.
 
+mod automation;
 mod files;
 mod jobs;
 mod remote;
+mod roles;
 mod tokens;
 
 use std::os::unix::process::CommandExt;

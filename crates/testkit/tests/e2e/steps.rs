@@ -49,7 +49,8 @@ fn each_rank_has_its_program() {
 /// srun(1) -m: who runs where, by turns, in blocks, in planes, and as a list of hosts says.
 #[test]
 fn ranks_go_where_the_distribution_says() {
-    let cluster = cluster();
+    // Two nodes and no more: on others a job would start while the one before still leaves the first two.
+    let cluster = started(Cluster::builder().nodes(2));
     let placed = |option: &str| {
         let done = on_eight_cpus(
             &cluster,
@@ -218,7 +219,7 @@ fn steps_side_by_side() {
         "{done:?}"
     );
     assert!(
-        done.stderr.contains(" CANCELLED AT "),
+        done.stderr.contains(" DUE to SIGNAL Killed "),
         "the user is told that the step was ended: {done:?}"
     );
 }
@@ -254,6 +255,89 @@ fn environments_of_tasks() {
         "SLURM_NNODES=7 srun -E -N1 -n1 sh -c 'echo $SLURM_NNODES'",
     );
     assert_eq!(from_tasks(&done.stdout), ["7"], "{done:?}");
+}
+
+/// What a script is told and a step is not, and each task's own GPU, as a real Slurm has it.
+#[test]
+fn variables_of_scripts_and_gpus_of_tasks() {
+    let cluster = started(Cluster::builder().gpus(2));
+    let script = "env > batch.env; srun -l sh -c 'echo $CUDA_VISIBLE_DEVICES $SLURMD_TRES_BIND' > step.out; touch done";
+    cluster
+        .sbatch(["-N1", "-n2", "-c1", "--gpus-per-task=1", "--wrap", script])
+        .unwrap();
+    wait_until(SOON, "the script", || cluster.path("work/done").exists()).unwrap();
+    let read = |name: &str| std::fs::read_to_string(cluster.path(name)).unwrap();
+    let batch = read("work/batch.env");
+    let has = |line: &str| batch.lines().any(|known| known == line);
+    for line in [
+        "ENVIRONMENT=BATCH",
+        "HYDRA_BOOTSTRAP=slurm",
+        "OMPI_MCA_plm_slurm_args=--external-launcher",
+        "SLURM_TRES_PER_TASK=cpu=1,gres/gpu=1",
+        "SLURM_TRES_BIND=gres/gpu:per_task:1",
+        "SLURM_JOB_EXCLUSIVE=NO",
+        "SLURM_NTASKS=2",
+    ] {
+        assert!(has(line), "{line} is missing in {batch}");
+    }
+    for name in [
+        "SLURM_RLIMIT_",
+        "SLURM_UMASK=",
+        "SLURM_JOB_GROUP=",
+        "SLURM_GPUS_PER_TASK=",
+    ] {
+        let found = batch.lines().any(|line| line.starts_with(name));
+        assert!(!found, "{name} in {batch}");
+    }
+    let step = read("work/step.out");
+    let own = ["0: 0 gres/gpu:per_task:1", "1: 1 gres/gpu:per_task:1"];
+    assert!(same_lines(&step, &own), "{step}");
+    let alone = cluster.run("srun", ["-n1", "-l", "env"]).unwrap().stdout;
+    for name in ["SLURM_JOB_EXCLUSIVE", "SLURM_MEM_PER_CPU", "ENVIRONMENT"] {
+        assert!(!alone.contains(&format!("0: {name}=")), "{alone}");
+    }
+    for line in [
+        "SLURM_LABELIO=1",
+        "SRUN_DEBUG=3",
+        "SLURMD_DEBUG=2",
+        "TMPDIR=/tmp",
+    ] {
+        let wanted = format!("0: {line}\n");
+        let is_tmp = line.starts_with("TMPDIR") && std::env::var_os("TMPDIR").is_some();
+        assert!(is_tmp || alone.contains(&wanted), "{line}: {alone}");
+    }
+}
+
+/// `--mem-bind` sets the kernel's policy; a NUMA node that is not there is an error of the task, in Slurm's words.
+#[test]
+fn memory_is_bound() {
+    let cluster = cluster();
+    let policy = "grep -m1 -o 'bind[^ ]*\\|default' /proc/self/numa_maps";
+    let done = cluster
+        .run(
+            "srun",
+            ["-n1", "--mem-bind=verbose,map_mem:0", "sh", "-c", policy],
+        )
+        .unwrap();
+    if !std::path::Path::new("/sys/devices/system/node/node0").exists() {
+        assert!(done.stderr.contains("no NUMA nodes"), "{done:?}");
+        return;
+    }
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(
+        done.stderr.contains("mem-bind=MAP - n1, task  0  0 ["),
+        "{done:?}"
+    );
+    assert!(done.stderr.contains("]: mask 0x1 set\n"), "{done:?}");
+    if std::path::Path::new("/proc/self/numa_maps").exists() {
+        assert_eq!(done.stdout, "bind:0\n", "{done:?}");
+    }
+    let done = cluster
+        .run("srun", ["-n1", "--mem-bind=map_mem:99", "true"])
+        .unwrap();
+    assert_eq!(done.code, 1, "{done:?}");
+    let text = "NUMA node 99 does not exist; cannot bind local task 0 to it (--mem-bind=map_mem)";
+    assert!(done.stderr.contains(text), "{done:?}");
 }
 
 /// With PrologFlags=Contain every node of a job has an extern step, which ends well with its job.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use prost::Message as _;
 use sluice_accounting::{CountRange, JobQuery, JobWithSteps, SacctTimes, TimeWindow};
+use sluice_model::accounting::JobRecord;
 use sluice_model::ids::JobSelector;
 use sluice_model::time::UnixSeconds;
 use sluice_proto::Wire;
@@ -18,7 +19,7 @@ use tonic::Status;
 
 use super::super::Shared;
 use super::{Chunks, hidden, store_status};
-use crate::auth::Identity;
+use crate::auth::{Identity, Roles};
 use crate::core::now;
 
 /// Jobs of one message.
@@ -32,6 +33,11 @@ const CHUNK_BYTES: usize = 1 << 20;
 struct Texts {
     script: bool,
     environment: bool,
+}
+
+/// Owner, coordinator of the account, or operator.
+fn may_read(roles: &Roles, identity: &Identity, job: &JobRecord) -> bool {
+    roles.may_act_on_job(identity, job.uid) || roles.coordinates(identity, &job.account)
 }
 
 /// Asks the database and begins to send.
@@ -76,7 +82,7 @@ pub(super) async fn query_jobs(
         .await
         .map_err(|error| store_status(&error))?;
     if only_own {
-        jobs.retain(|found| shared.roles.may_act_on_job(&identity, found.job.uid));
+        jobs.retain(|found| may_read(&shared.roles, &identity, &found.job));
     }
     let (sender, receiver) = mpsc::channel(4);
     tokio::spawn(send(Arc::clone(shared), identity, jobs, texts, sender));
@@ -93,7 +99,7 @@ async fn send(
     let mut chunk = Vec::new();
     let mut bytes = 0;
     for JobWithSteps { mut job, steps } in jobs {
-        let may_read = shared.roles.may_act_on_job(&identity, job.uid);
+        let may_read = may_read(&shared.roles, &identity, &job);
         if (texts.script || texts.environment) && may_read {
             match shared.store.job_texts(&job.cluster, job.job_id).await {
                 Ok((script, environment)) => {

@@ -5,12 +5,12 @@
 //! here. While the database is away the last list stays in force.
 //! Source: `sacctmgr(1)`, AdminLevel.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_accounting::AccountingError;
-use sluice_model::accounting::AdminLevel;
+use sluice_model::accounting::{AdminLevel, AssociationRecord};
 use tokio::sync::watch;
 
 use super::super::Shared;
@@ -30,6 +30,8 @@ pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
     let cluster = shared.core.snapshot().config.cluster_name.clone();
     let mut levels = HashMap::new();
     let mut accounts = HashMap::new();
+    let mut coordinators = HashMap::new();
+    let associations = shared.store.associations(Some(&cluster)).await?;
     for user in shared.store.users().await? {
         let role = match user.admin_level {
             AdminLevel::None => None,
@@ -44,6 +46,10 @@ pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
             Ok(Some(record)) => {
                 levels.extend(role.map(|role| (record.uid, role)));
                 accounts.extend(account.map(|(_, account)| (record.uid, account)));
+                if !user.coordinator_of.is_empty() {
+                    let all = with_accounts_below(&associations, user.coordinator_of);
+                    coordinators.insert(record.uid, all);
+                }
             }
             Ok(None) => tracing::debug!(
                 user = user.name,
@@ -53,8 +59,31 @@ pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
         }
     }
     shared.roles.set_admin_levels(levels);
+    shared.roles.set_coordinators(coordinators);
     *shared.default_accounts.write() = accounts;
     Ok(())
+}
+
+/// The accounts and all that are below them.
+fn with_accounts_below(
+    associations: &[AssociationRecord],
+    accounts: Vec<String>,
+) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let mut found = accounts;
+    while let Some(account) = found.pop() {
+        // Seen before: not looked at again, so that a circle ends.
+        if !all.insert(account.clone()) {
+            continue;
+        }
+        found.extend(
+            associations
+                .iter()
+                .filter(|row| row.user.is_empty() && row.parent_account == account)
+                .map(|row| row.account.clone()),
+        );
+    }
+    all
 }
 
 /// Keeps the rights current until `shutdown` becomes true. Ends at once when there is no accounting.

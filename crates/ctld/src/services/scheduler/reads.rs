@@ -51,14 +51,14 @@ pub(super) fn ping(shared: &Shared) -> PingReply {
 }
 
 /// PrivateData=jobs hides other users' jobs from those without rights.
-pub(super) fn may_see(cluster: &Cluster, caller: &Caller, owner: u32) -> bool {
+pub(super) fn may_see(cluster: &Cluster, caller: &Caller, job: &Job) -> bool {
     let private = cluster
         .config
         .auth
         .private_data
         .iter()
         .any(|what| what.eq_ignore_ascii_case("jobs"));
-    !private || caller.may_change(owner)
+    !private || caller.may_change_job(job)
 }
 
 fn wanted(
@@ -84,11 +84,7 @@ fn wanted(
     let finished_fits = request.include_finished.unwrap_or(true)
         || !job.state.is_finished()
         || job.state.is_completing();
-    id_fits
-        && user_fits
-        && partition_fits
-        && finished_fits
-        && may_see(cluster, caller, job.request.uid)
+    id_fits && user_fits && partition_fits && finished_fits && may_see(cluster, caller, job)
 }
 
 /// One unknown id is an error, an unknown id in a list is left out (squeue(1), client reference).
@@ -180,7 +176,7 @@ pub(super) fn list_steps(shared: &Shared, job_id: Option<u32>, caller: &Caller) 
     let steps = ids
         .iter()
         .filter_map(|id| cluster.job(*id))
-        .filter(|job| may_see(&cluster, caller, job.request.uid))
+        .filter(|job| may_see(&cluster, caller, job))
         .flat_map(|job| job.steps.values().map(move |step| (job, step)))
         .filter(|(_, step)| step.end_time.is_none())
         .map(|(job, step)| view::step_info(job, step).into())
@@ -233,7 +229,7 @@ pub(super) fn list_partitions(shared: &Shared, names: &[String]) -> ListPartitio
     }
 }
 
-/// A job's script, for its owner and operators.
+/// A job's script, for its owner, coordinators of its account and operators.
 pub(super) fn batch_script(
     shared: &Shared,
     id: JobId,
@@ -241,7 +237,7 @@ pub(super) fn batch_script(
 ) -> Result<GetBatchScriptReply, Status> {
     let cluster = shared.core.snapshot();
     let job = cluster.job(id).ok_or_else(no_such_job)?;
-    if !caller.may_change(job.request.uid) {
+    if !caller.may_change_job(job) {
         return Err(status_from(ErrorCode::AccessDenied, ""));
     }
     let blob = job.script.and_then(|id| cluster.blobs.get(&id));

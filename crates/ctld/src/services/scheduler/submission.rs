@@ -29,6 +29,9 @@ const ENVIRONMENT_BYTES_MAX: usize = 6 << 20;
 /// Longest submission key, in bytes; ours have fewer than 40.
 const KEY_BYTES_MAX: usize = 256;
 
+/// Components of a heterogeneous job, as in Slurm.
+const COMPONENTS_MAX: usize = 128;
+
 /// Limits of what no command of ours sends and what the engine does not look at.
 fn check_sizes(description: &JobDescription) -> Result<(), Status> {
     let environment: usize = description
@@ -70,6 +73,15 @@ pub(super) async fn submit(
 ) -> Result<SubmitReply, Status> {
     let mut parts = Vec::with_capacity(1 + request.components.len());
     let leader = required(request.job, "job")?;
+    if request.components.len() >= COMPONENTS_MAX {
+        return Err(status_from(
+            ErrorCode::BadTaskCount,
+            format!(
+                "{}\n\nhint: a heterogeneous job has {COMPONENTS_MAX} components at most",
+                ErrorCode::BadTaskCount.message()
+            ),
+        ));
+    }
     for (offset, part) in std::iter::once(leader)
         .chain(request.components)
         .enumerate()
@@ -169,12 +181,12 @@ pub(in crate::services) async fn make(
     let caller = shared.caller(identity);
     // Only root and SlurmUser may name another user; everybody else is who he is.
     let names_other = description.uid != identity.uid && description.uid != u32::MAX;
-    let uid = if caller.privileged && names_other {
+    let uid = if names_other {
         description.uid
     } else {
         identity.uid
     };
-    if names_other && !caller.privileged {
+    if !shared.roles.may_act_as(identity, uid) {
         return Err(status_from(ErrorCode::AccessDenied, ""));
     }
     let user = shared
@@ -194,8 +206,9 @@ pub(in crate::services) async fn make(
         .await
         .map_err(|error| Status::unavailable(error.to_string()))?;
     description.uid = uid;
-    let gid_allowed =
-        caller.privileged || groups.contains(&description.gid) || user.gid == description.gid;
+    let gid_allowed = shared.roles.may_act_as(identity, 0)
+        || groups.contains(&description.gid)
+        || user.gid == description.gid;
     if !gid_allowed || description.gid == u32::MAX {
         description.gid = user.gid;
     }

@@ -42,6 +42,7 @@ pub(super) async fn signal(
         signal: request.signal,
         batch_only: request.batch_only,
         full: request.full,
+        cron: request.cron,
     };
     let filter = request
         .filter

@@ -40,7 +40,7 @@ pub(super) fn watch(
             .first()
             .and_then(|member| cluster.job(*member))
     });
-    if !owned.is_some_and(|job| may_see(&cluster, caller, job.request.uid)) {
+    if !owned.is_some_and(|job| may_see(&cluster, caller, job)) {
         return Err(no_such_job());
     }
     let whole_array = key == id;
