@@ -93,7 +93,7 @@ async fn batch_job_from_prolog_to_epilog() {
     let out = node.folder.path().join("out");
     let order = node.folder.path().join("order");
     let script = format!(
-        "echo script $SLURM_PROCID $SLURM_JOB_PARTITION $SLURMD_NODENAME; echo script >>{}; exit 3",
+        "echo script $SLURM_PROCID $SLURMD_NODENAME; echo script >>{}; exit 3",
         order.display()
     );
     // Both at once, as the controller sends them: the step must wait for the Prolog.
@@ -108,10 +108,7 @@ async fn batch_job_from_prolog_to_epilog() {
     controller.order(&terminate(7, 0, 0));
     controller.order(&terminate(7, 0, 0));
     assert_eq!(controller.expect("epilog", epilog_done).await, (0, None));
-    assert_eq!(
-        std::fs::read_to_string(&out).expect("out"),
-        "script 0 main n1\n"
-    );
+    assert_eq!(std::fs::read_to_string(&out).expect("out"), "script 0 n1\n");
     let conf = node.folder.path().join("slurm.conf");
     assert_eq!(
         std::fs::read_to_string(&order).expect("order"),

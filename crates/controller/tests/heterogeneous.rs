@@ -333,3 +333,25 @@ fn components_with_singleton_do_not_wait_for_each_other() {
     assert_eq!(states(&w, &ids), "R R");
     assert_eq!(states(&w, &later), "PD PD");
 }
+
+/// A component that was cancelled by itself keeps nobody when the others go back to the queue.
+#[test]
+fn a_component_that_ended_alone_does_not_keep_the_others() {
+    let mut w = World::new();
+    let ids = submit(&mut w, vec![cpus(1), cpus(1), cpus(1)]);
+    w.pass();
+    assert_eq!(cancel(&mut w, &format!("{}+1", ids[0])), [None]);
+    assert!(states(&w, &ids).starts_with("R C"), "{}", states(&w, &ids));
+    let node = w.nodes(ids[0]);
+    w.run(|t| {
+        sluice_controller::command::agent::fail_jobs(t, &node, "lost");
+        Ok(())
+    })
+    .unwrap();
+    w.epilogs();
+    w.pass();
+    assert_eq!(
+        (w.state(ids[0]), w.state(ids[2])),
+        ("R".to_owned(), "R".to_owned())
+    );
+}

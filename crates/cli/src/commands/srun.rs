@@ -243,7 +243,9 @@ fn refused_early(options: &Options, parsed: &Parsed) -> Option<Refusal> {
             ));
         }
     }
-    if let Some(level) = options.get("slurmd-debug") {
+    // A task of srun has the variable, and starts srun as any user.
+    let typed = options.layer("slurmd-debug") == Some(Layer::CommandLine);
+    if let Some(level) = options.get("slurmd-debug").filter(|_| typed) {
         return debug_level(level);
     }
     None

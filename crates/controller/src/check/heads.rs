@@ -43,7 +43,8 @@ pub(super) fn check_heads(
         .iter()
         .map(|(id, note)| (id, note))
         .chain(standing)
-        .filter(|(_, note)| note.reason == Reason::Resources && note.expected_start.is_some());
+        .filter(|(_, note)| note.reason == Reason::Resources && note.expected_start.is_some())
+        .collect::<Vec<_>>();
     let in_several = |id: &JobId| {
         cluster
             .job(*id)
@@ -54,12 +55,14 @@ pub(super) fn check_heads(
         .iter()
         .map(|start| &start.job)
         .chain(plan.notes.iter().map(|(id, _)| id))
+        .chain(waiting.iter().map(|(id, _)| *id))
         .any(in_several)
     {
         // What such a job booked in one partition stays booked when it starts in another.
         return;
     }
     let Some(head) = waiting
+        .into_iter()
         .filter_map(|(id, _)| cluster.job(*id))
         // Components have their place in the queue by the first of them.
         .filter_map(|job| job.het.map_or(Some(job), |het| cluster.job(het.leader)))
@@ -122,6 +125,9 @@ fn requests_of<'c>(
     let view = FreeView::of(cluster);
     let mut requests = Vec::new();
     for member in het::members(cluster, job) {
+        if member.state.is_finished() {
+            continue;
+        }
         let partition = cluster.partition(&member.partition)?;
         let request = ResourceRequest::new(&member.request, partition, &cluster.config).ok()?;
         requests.push((request, &**partition));

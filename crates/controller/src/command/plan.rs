@@ -106,9 +106,12 @@ fn torn_components(
             continue;
         };
         let whole = het.members().all(|id| {
-            starts
-                .iter()
-                .any(|other| other.job == id && still_fits(cluster, other, now))
+            // One that was ended by itself is not waited for.
+            let ended = cluster.job(id).is_none_or(|job| job.state.is_finished());
+            ended
+                || starts
+                    .iter()
+                    .any(|other| other.job == id && still_fits(cluster, other, now))
         });
         if !whole {
             torn.insert(start.job);

@@ -30,6 +30,14 @@ impl<'a> Pass<'a> {
         let mut parts: Vec<Vec<Subject<'a>>> = Vec::new();
         let mut complete = true;
         for id in het.members() {
+            // One that somebody ended by itself is not waited for when the others go back to the queue.
+            if cluster
+                .jobs
+                .get(&id)
+                .is_none_or(|job| job.state.is_finished())
+            {
+                continue;
+            }
             let waiting = cluster
                 .jobs
                 .get(&id)

@@ -102,6 +102,15 @@ impl Invariants {
         let after = self.replay.cluster();
         transitions::check(&before, after, event)?;
         array_throttle::check(after, event)?;
+        if let Event::JobStarted {
+            job_id, split_id, ..
+        } = event
+        {
+            let id = split_id.unwrap_or(*job_id);
+            if let Some(job) = after.job(id) {
+                self.runs.started(id, job.run_attempt);
+            }
+        }
         self.lost.event(&before, event)
     }
 }

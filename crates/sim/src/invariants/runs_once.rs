@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_controller::Cluster;
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::launch::LiveStep;
@@ -18,11 +17,18 @@ pub struct RunsOnce {
     /// Executed steps and how they ended (`None` = not yet, or nobody could say).
     executed: BTreeMap<(JobId, u32, StepId, String), Option<WaitStatus>>,
     batch: BTreeMap<(JobId, u32), (String, Option<WaitStatus>)>,
+    /// Runs that durable facts have started. A job may be over and forgotten before a node on a slow link hears of its start.
+    started: BTreeSet<(JobId, u32)>,
     /// Runs that an agent was told to end.
     ended: BTreeSet<(String, JobId, u32)>,
 }
 
 impl RunsOnce {
+    /// A durable fact starts a run.
+    pub fn started(&mut self, id: JobId, attempt: u32) {
+        self.started.insert((id, attempt));
+    }
+
     /// A living agent has taken the order to end a run.
     pub fn told_to_end(&mut self, node: &str, id: JobId, attempt: u32) {
         self.ended.insert((node.to_owned(), id, attempt));
@@ -45,17 +51,9 @@ impl RunsOnce {
     ///
     /// # Errors
     /// When they had before, or nothing durable asks for them.
-    pub fn executed(
-        &mut self,
-        node: &str,
-        step: LiveStep,
-        durable: &Cluster,
-    ) -> Result<(), Violation> {
+    pub fn executed(&mut self, node: &str, step: LiveStep) -> Result<(), Violation> {
         let (id, attempt) = (step.job_id, step.attempt);
-        let known = durable
-            .job(id)
-            .is_some_and(|job| job.run_attempt >= attempt && job.start_time.is_some());
-        if !known {
+        if !self.started.contains(&(id, attempt)) {
             return Err(Violation::new(
                 NAME,
                 format!("job {id} run {attempt} executes, but no durable fact started it"),

@@ -48,9 +48,7 @@ impl World {
             return Ok(());
         }
         let name = self.nodes[node].name.clone();
-        self.invariants
-            .runs
-            .executed(&name, step, self.invariants.replay.cluster())?;
+        self.invariants.runs.executed(&name, step)?;
         let payload = self.payload(step, node);
         self.note(|| {
             format!(
