@@ -43,6 +43,9 @@ use crate::plan::PlanNote;
 pub struct NodeIndex(pub u32);
 
 impl NodeIndex {
+    /// Of a node that the cluster no longer has: no position.
+    pub const GONE: Self = Self(u32::MAX);
+
     /// As an index into vectors.
     #[must_use]
     pub fn at(self) -> usize {

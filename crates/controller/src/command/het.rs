@@ -118,14 +118,14 @@ pub(super) fn ends_with(cluster: &Cluster, end: &JobEnd) -> Vec<JobEnd> {
         .collect()
 }
 
-/// Components that wait and end with this one.
+/// Components that wait and end with this one, also where their former run is not yet over.
 pub(super) fn pending_with(cluster: &Cluster, id: JobId) -> Vec<JobId> {
     let Some(job) = cluster.job(id) else {
         return Vec::new();
     };
     members(cluster, job)
         .into_iter()
-        .filter(|other| other.id != id && other.is_queued())
+        .filter(|other| other.id != id && other.state.is_pending())
         .map(|other| other.id)
         .collect()
 }

@@ -324,9 +324,11 @@ fn reconfigured(old: &Node, config: &NodeConfig) -> Node {
     node
 }
 
-/// Allocations name nodes by position too: follow the names to the new positions.
+/// Allocations name nodes by position too: follow the names to the new positions. A part that was released may name a node that is
+/// gone: its former position belongs to another node now.
 fn move_allocations(cluster: &mut Cluster) {
     let index = Arc::clone(&cluster.node_index);
+    let position = |name: &str| index.get(name).copied().unwrap_or(NodeIndex::GONE);
     let ids: Vec<_> = cluster.holding.iter().copied().collect();
     for id in ids {
         let Some(job) = cluster.jobs.get_mut(&id) else {
@@ -336,9 +338,7 @@ fn move_allocations(cluster: &mut Cluster) {
         if let Some(allocation) = &mut job.allocation {
             let allocation = Arc::make_mut(allocation);
             for part in &mut allocation.nodes {
-                if let Some(at) = index.get(&part.name) {
-                    part.node = *at;
-                }
+                part.node = position(&part.name);
             }
         }
         let steps: Vec<_> = job.steps.keys().copied().collect();
@@ -348,9 +348,7 @@ fn move_allocations(cluster: &mut Cluster) {
             };
             let step = Arc::make_mut(step);
             for (state, layout) in step.nodes.iter_mut().zip(&step.layout.nodes) {
-                if let Some(at) = index.get(&layout.node) {
-                    state.node = *at;
-                }
+                state.node = position(&layout.node);
             }
         }
     }

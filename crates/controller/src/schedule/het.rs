@@ -16,8 +16,11 @@ use crate::plan::PlannedStart;
 use crate::queue::eligibility::waits_for;
 use crate::select::fit::Share;
 
-/// Times tried before a job of several components goes without a booking.
+/// Changes looked at one by one before the search for a common time jumps to the end of all known changes.
 const MOST_TIMES: usize = 200;
+
+/// Orders tried in which components are placed.
+const MOST_ORDERS: usize = 8;
 
 /// What is booked for each component.
 type Places<'p, 'a> = Vec<(&'p Subject<'a>, Vec<Share>)>;
@@ -129,72 +132,71 @@ impl<'a> Pass<'a> {
 
     /// The earliest time at which each component has nodes of its own, and which.
     fn common_time<'p>(&mut self, parts: &'p [Vec<Subject<'a>>]) -> Option<(i64, Places<'p, 'a>)> {
+        let classes: Vec<usize> = parts.iter().flatten().map(|part| part.class).collect();
         let mut time = self.now;
-        let mut found = None;
-        for _ in 0..MOST_TIMES {
-            match self.places_at(parts, time) {
-                Ok(places) => {
-                    found = Some((time, places));
-                    break;
-                }
-                Err(Some(later)) => time = later,
-                Err(None) => break,
+        let mut tries = 0;
+        loop {
+            // None starts beside the others sooner than alone.
+            for subjects in parts {
+                time = subjects
+                    .iter()
+                    .filter_map(|part| self.earliest_from(part.class, part.secs, time))
+                    .min()?;
             }
+            let places = self.side_by_side(parts, |pass, part| {
+                pass.choose_then(part.class, part.secs, time)
+            });
+            if let Some(places) = places {
+                return Some((time, places));
+            }
+            tries += 1;
+            time = self.next_change(&classes, time, tries >= MOST_TIMES)?;
         }
-        self.shut.clear();
-        found
     }
 
-    /// Places for all components at `time`; otherwise the earliest time that is worth another look.
-    fn places_at<'p>(
+    /// A place for each component on nodes that no other has. One for which those before it leave nothing is placed first in
+    /// another try.
+    fn side_by_side<'p>(
         &mut self,
         parts: &'p [Vec<Subject<'a>>],
-        time: i64,
-    ) -> Result<Places<'p, 'a>, Option<i64>> {
-        self.shut.clear();
-        let mut places = Vec::with_capacity(parts.len());
-        for subjects in parts {
-            let mut earliest: Option<(i64, &Subject<'a>, Vec<Share>)> = None;
-            for subject in subjects {
-                let class = subject.class;
-                let Some((at, shares)) = self.find_start_elsewhere(class, subject.secs, time)
-                else {
-                    continue;
-                };
-                if earliest.as_ref().is_none_or(|(best, ..)| at < *best) {
-                    earliest = Some((at, subject, shares));
-                }
+        place: impl Fn(&mut Self, &Subject<'a>) -> Option<Vec<Share>>,
+    ) -> Option<Places<'p, 'a>> {
+        let mut order: Vec<&'p Vec<Subject<'a>>> = parts.iter().collect();
+        for _ in 0..parts.len().min(MOST_ORDERS) {
+            let mut places: Places<'p, 'a> = Vec::with_capacity(order.len());
+            let failed = order.iter().position(|subjects| {
+                let found = subjects
+                    .iter()
+                    .find_map(|subject| Some((subject, place(self, subject)?)));
+                let nodes = found.iter().flat_map(|(_, shares)| shares);
+                self.shut.extend(nodes.map(|share| share.node as usize));
+                let failed = found.is_none();
+                places.extend(found);
+                failed
+            });
+            self.shut.clear();
+            match failed {
+                None => return Some(places),
+                Some(at) => order[..=at].rotate_right(1),
             }
-            let (at, subject, shares) = earliest.ok_or(None)?;
-            if at > time {
-                return Err(Some(at));
-            }
-            self.shut
-                .extend(shares.iter().map(|share| share.node as usize));
-            places.push((subject, shares));
         }
-        Ok(places)
+        None
     }
 
     fn place_all(&mut self, parts: &[Vec<Subject<'a>>]) -> Option<Vec<PlannedStart>> {
+        let places = self.side_by_side(parts, Self::choose_now)?;
         let saved = (
             self.view.clone(),
             self.lines.clone(),
             self.early_starts.clone(),
             self.releases.clone(),
         );
-        let mut starts = Vec::with_capacity(parts.len());
-        for subjects in parts {
-            let placed = subjects
-                .iter()
-                .find_map(|subject| Some((subject, self.start_now(subject)?)));
-            let Some((subject, (allocation, scheduler))) = placed else {
+        let mut starts = Vec::with_capacity(places.len());
+        for (subject, shares) in places {
+            let Some((allocation, scheduler)) = self.take_now(subject, shares) else {
                 (self.view, self.lines, self.early_starts, self.releases) = saved;
-                self.shut.clear();
                 return None;
             };
-            self.shut
-                .extend(allocation.nodes.iter().map(|part| part.node.at()));
             starts.push(PlannedStart {
                 job: subject.job.id,
                 array_task: None,
@@ -204,7 +206,6 @@ impl<'a> Pass<'a> {
                 scheduler,
             });
         }
-        self.shut.clear();
         Some(starts)
     }
 }

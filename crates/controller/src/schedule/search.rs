@@ -50,36 +50,54 @@ impl Pass<'_> {
         best
     }
 
-    /// As [`Self::find_start`], from `from` on and on other nodes than those shut. Nothing is kept of it.
-    pub(super) fn find_start_elsewhere(
-        &mut self,
-        class: usize,
-        secs: i64,
-        from: i64,
-    ) -> Option<(i64, Vec<Share>)> {
+    /// The earliest start from `from` on, as [`Self::find_start`] finds it. Nothing is kept of it.
+    pub(super) fn earliest_from(&mut self, class: usize, secs: i64, from: i64) -> Option<i64> {
         let request = Arc::clone(&self.classes[class].request);
-        let mut best: Option<(i64, Vec<Share>)> = None;
-        for variant in 0..self.classes[class].variants.len() {
-            let nodes: Vec<u32> = self.classes[class].variants[variant]
+        let variants = self.classes[class].variants.clone();
+        variants
+            .iter()
+            .filter_map(|nodes| {
+                for node in nodes.iter() {
+                    self.make_line(*node as usize);
+                }
+                let mut times = Times {
+                    exact: vec![false; nodes.len()],
+                    known: vec![Some(from); nodes.len()],
+                };
+                self.search(&request, secs).run(nodes, &mut times, from)
+            })
+            .map(|(time, _)| time)
+            .min()
+    }
+
+    /// What the job would take at `time`, without the nodes that are shut. The lines of the class are made.
+    pub(super) fn choose_then(&self, class: usize, secs: i64, time: i64) -> Option<Vec<Share>> {
+        let class = &self.classes[class];
+        class.variants.iter().find_map(|nodes| {
+            let open: Vec<u32> = nodes
                 .iter()
                 .copied()
                 .filter(|node| !self.shut.contains(&(*node as usize)))
                 .collect();
-            for node in &nodes {
-                self.make_line(*node as usize);
-            }
-            let mut times = Times {
-                exact: vec![false; nodes.len()],
-                known: vec![Some(from); nodes.len()],
-            };
-            let found = self.search(&request, secs).run(&nodes, &mut times, from);
-            if let Some(found) = found
-                && best.as_ref().is_none_or(|(time, _)| found.0 < *time)
-            {
-                best = Some(found);
-            }
+            self.search(&class.request, secs).choose_at(&open, time)
+        })
+    }
+
+    /// When something changes next after `time` on the nodes of the classes; `far` = when it does for the last time.
+    pub(super) fn next_change(&self, classes: &[usize], time: i64, far: bool) -> Option<i64> {
+        let lines = classes
+            .iter()
+            .flat_map(|class| &self.classes[*class].variants)
+            .flat_map(|nodes| nodes.iter())
+            .filter_map(|node| self.lines[*node as usize].as_ref());
+        if far {
+            lines
+                .map(Timeline::last_change)
+                .max()
+                .filter(|last| *last > time)
+        } else {
+            lines.filter_map(|line| line.next_change(time)).min()
         }
-        best
     }
 
     fn search<'s>(&'s self, request: &'s ResourceRequest, secs: i64) -> Search<'s> {

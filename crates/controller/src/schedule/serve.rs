@@ -85,10 +85,17 @@ impl<'a> Pass<'a> {
     }
 
     /// Places a job on what is free from now until its end.
-    pub(super) fn start_now(
-        &mut self,
-        subject: &Subject<'a>,
-    ) -> Option<(Allocation, SchedulerKind)> {
+    fn start_now(&mut self, subject: &Subject<'a>) -> Option<(Allocation, SchedulerKind)> {
+        let shares = self.choose_now(subject)?;
+        let taken = self.take_now(subject, shares);
+        if taken.is_none() {
+            self.remember_full(subject);
+        }
+        taken
+    }
+
+    /// Where the job could run on what is free from now until its end, without the nodes that are shut.
+    pub(super) fn choose_now(&mut self, subject: &Subject<'a>) -> Option<Vec<Share>> {
         let class = &self.classes[subject.class];
         if subject.secs >= class.full_from_secs || !class.unavailable.is_empty() {
             return None;
@@ -120,15 +127,21 @@ impl<'a> Pass<'a> {
         let shares = variants
             .iter()
             .find_map(|nodes| choose::choose(view, &request, nodes, &mut around_bookings));
-        let allocation = shares
-            .as_ref()
-            .and_then(|shares| assign::assign(&mut self.view, &request, shares));
-        let (Some(shares), Some(allocation)) = (shares, allocation) else {
-            if self.shut.is_empty() {
-                self.remember_full(subject, &request, &variants);
-            }
-            return None;
-        };
+        if shares.is_none() && self.shut.is_empty() {
+            self.remember_full(subject);
+        }
+        shares
+    }
+
+    /// Takes what was chosen for the job from now until its end.
+    pub(super) fn take_now(
+        &mut self,
+        subject: &Subject<'a>,
+        shares: Vec<Share>,
+    ) -> Option<(Allocation, SchedulerKind)> {
+        let (now, end) = (self.now, self.now.saturating_add(subject.secs));
+        let request = Arc::clone(&self.classes[subject.class].request);
+        let allocation = assign::assign(&mut self.view, &request, &shares)?;
         let behind = self.grounds[subject.ground].blocked
             || shares.iter().any(|s| self.blocked_nodes[s.node as usize]);
         for share in &shares {
@@ -158,12 +171,9 @@ impl<'a> Pass<'a> {
     }
 
     /// A class that does not fit even without what is booked is out for every length of job.
-    fn remember_full(
-        &mut self,
-        subject: &Subject<'a>,
-        request: &ResourceRequest,
-        variants: &[Arc<Vec<u32>>],
-    ) {
+    fn remember_full(&mut self, subject: &Subject<'a>) {
+        let class = &self.classes[subject.class];
+        let (request, variants) = (&class.request, &class.variants);
         let view = &self.view;
         let mut free = |node: usize, out: &mut Vec<u64>| {
             out.clear();

@@ -152,11 +152,13 @@ fn exit_code(record: &JobRecord, runs: &RunsOnce, cluster: &Cluster) -> Result<(
     }
     let status = WaitStatus(record.exit_status);
     let completed = record.state == own[0];
-    let script_of = cluster
+    // Runs are counted for each component: one that was ended alone does not run again with the others.
+    let (script_of, run) = cluster
         .job(id)
-        .and_then(|job| job.het)
-        .map_or(id, |het| het.leader);
-    let really = runs.batch_status(script_of, attempt);
+        .and_then(|job| job.het.filter(|het| het.offset > 0))
+        .and_then(|het| cluster.job(het.leader))
+        .map_or((id, attempt), |leader| (leader.id, leader.run_attempt));
+    let really = runs.batch_status(script_of, run);
     if really != Some(Some(status)) || completed != status.is_success() {
         let text = format!(
             "job {id} run {attempt} is on record with {status} in state {}, its script had {really:?}",
