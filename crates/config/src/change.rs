@@ -26,8 +26,8 @@ const RIVALS: &[&[&str]] = &[
     &["OverSubscribe", "Shared"],
 ];
 
-/// Longest name of a node made by hand.
-const NODE_NAME_BYTES_MAX: usize = 255;
+/// Longest name of what is made by hand: partitions, nodes, and everything in accounting.
+pub const NAME_BYTES_MAX: usize = 255;
 
 /// Why a change cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -96,6 +96,19 @@ fn finish(diags: Diagnostics) -> Result<(), ConfigErrors> {
     }
 }
 
+/// A name becomes part of lists, lines, tables and paths.
+fn check_length(key: &str, name: &str) -> Result<(), ConfigErrors> {
+    let mut diags = Diagnostics::default();
+    if name.len() > NAME_BYTES_MAX {
+        diags.error(
+            &origin(),
+            Detail::pair(key, name).hint("choose a shorter name"),
+            format!("has {} bytes, the limit is {NAME_BYTES_MAX}", name.len()),
+        );
+    }
+    finish(diags)
+}
+
 impl NodeConfig {
     /// The node as a line of slurm.conf.
     #[must_use]
@@ -115,7 +128,7 @@ impl ClusterConfig {
     /// A partition after a change, or a new one (`base` is `None`). `nodes` are the nodes there are now.
     ///
     /// # Errors
-    /// Unknown nodes, keys or values.
+    /// Unknown nodes, keys or values; a new name that is too long.
     pub fn changed_partition(
         &self,
         nodes: &[NodeConfig],
@@ -123,6 +136,10 @@ impl ClusterConfig {
         name: &str,
         settings: &[(String, String)],
     ) -> Result<PartitionConfig, ChangeError> {
+        // A longer one of slurm.conf stays changeable.
+        if base.is_none() {
+            check_length("PartitionName", name)?;
+        }
         let mut pairs: Vec<(String, String)> = base.map(|p| p.raw.clone()).unwrap_or_default();
         let mut members = base.map_or_else(String::new, |p| p.nodes_expression.clone());
         for (key, value) in settings {
@@ -196,7 +213,7 @@ impl ClusterConfig {
     /// The nodes of a `NodeName=` line.
     ///
     /// # Errors
-    /// Unknown keys or values; a state other than CLOUD and FUTURE.
+    /// Unknown keys or values; a state other than CLOUD and FUTURE; what cannot be a name, or is too long for one.
     pub fn nodes_of_line(
         &self,
         settings: &[(String, String)],
@@ -219,10 +236,12 @@ impl ClusterConfig {
         if !made.iter().all(allowed) {
             return Err(ChangeError::NodeState);
         }
+        for node in &made {
+            check_length("NodeName", &node.name)?;
+        }
         // A name becomes part of paths (%n) and of lines.
         let is_name = |name: &str| {
-            name.len() <= NODE_NAME_BYTES_MAX
-                && name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+            name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
                 && name
                     .chars()
                     .all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
@@ -286,6 +305,41 @@ mod tests {
         ClusterConfig::parse_slurm_conf(text)
             .expect("valid configuration")
             .config
+    }
+
+    /// The limit itself is a name; one byte more is refused with name and limit, whole or cut.
+    #[test]
+    fn names_have_a_limit() {
+        let config = config();
+        let longest = "x".repeat(NAME_BYTES_MAX);
+        let node = |name: &str| {
+            let settings =
+                [("NodeName", name), ("State", "CLOUD")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+            config.nodes_of_line(&settings).map(drop)
+        };
+        let partition = |name: &str| {
+            let settings = [("Nodes".to_owned(), "n1".to_owned())];
+            config
+                .changed_partition(&config.nodes, None, name, &settings)
+                .map(drop)
+        };
+        assert_eq!(node(&longest), Ok(()));
+        assert_eq!(partition(&longest), Ok(()));
+        let long = format!("{longest}x");
+        for (key, refused) in [
+            ("NodeName", node(&long)),
+            ("PartitionName", partition(&long)),
+        ] {
+            let text = refused.expect_err("too long").to_string();
+            for part in [
+                &format!("{key}=xxx"),
+                "256 bytes",
+                "the limit is 255",
+                "shorter",
+            ] {
+                assert!(text.contains(part), "{part} in {text}");
+            }
+        }
     }
 
     /// A new node's line is read by every agent: it must stay one line with these words.

@@ -19,7 +19,7 @@ mod spec;
 mod write;
 
 pub use bundle::{BundleFile, ConfigBundle};
-pub use change::ChangeError;
+pub use change::{ChangeError, NAME_BYTES_MAX};
 pub use check::{Report, check};
 pub use cluster::*;
 pub use diagnostic::{ConfigErrors, Diagnostic, Severity};

@@ -15,8 +15,8 @@ use sluice_model::ids::JobId;
 
 use crate::core::checkpoint::{EVENT_VERSION, STATE_VERSION};
 use crate::journal::{
-    Damage, EventJournal, EventJournalOptions, JournalRecord, OnDamage, Position, StateLock,
-    Survey, encode_state, survey,
+    CheckpointFile, Damage, EventJournal, EventJournalOptions, JournalRecord, OnDamage, Position,
+    StateLock, Survey, encode_state, survey,
 };
 
 /// Ids that are listed one by one at most; a damaged number must not make an endless list.
@@ -89,14 +89,9 @@ pub fn check(state_dir: &Path) -> anyhow::Result<Findings> {
     };
     let mut cluster: Option<Cluster> = None;
     if let Some(file) = base {
-        match rmp_serde::from_slice(&file.payload) {
+        match state_in(file) {
             Ok(state) => cluster = Some(state),
-            Err(error) => {
-                hopeless = Some(format!(
-                    "the checkpoint {} cannot be understood: {error}",
-                    file.path.display()
-                ));
-            }
+            Err(error) => hopeless = Some(format!("{error:#}")),
         }
     }
     let mut losses: Vec<Loss> = survey
@@ -120,14 +115,29 @@ pub fn check(state_dir: &Path) -> anyhow::Result<Findings> {
     })
 }
 
+/// The state in a checkpoint.
+fn state_in(file: &CheckpointFile) -> anyhow::Result<Cluster> {
+    rmp_serde::from_slice(&file.payload).with_context(|| {
+        format!(
+            "the checkpoint {} cannot be understood",
+            file.path.display()
+        )
+    })
+}
+
+/// What a record holds.
+fn entry_in(payload: &[u8]) -> Result<JournalEntry, rmp_serde::decode::Error> {
+    rmp_serde::from_slice::<JournalRecord<JournalEntry>>(payload).map(|record| record.event)
+}
+
 fn loss(damage: &Damage, remains: &[Vec<u8>], from: Position) -> Loss {
     let mut events = Vec::new();
     let mut named = BTreeSet::new();
     let mut submitted = BTreeSet::new();
     for payload in remains {
-        match rmp_serde::from_slice::<JournalRecord<JournalEntry>>(payload) {
-            Ok(record) => {
-                for event in &record.event.events {
+        match entry_in(payload) {
+            Ok(entry) => {
+                for event in &entry.events {
                     let (text, ids) = describe(event);
                     events.push(text);
                     if matches!(event, Event::JobSubmitted { .. }) {
@@ -208,11 +218,10 @@ fn walk(survey: &Survey, from: Position, cluster: &mut Cluster, losses: &mut [Lo
             !loss.covered && loss.damage.lost.1 == Some(record.position.previous())
         });
         open = passed.or(open);
-        let Ok(decoded) = rmp_serde::from_slice::<JournalRecord<JournalEntry>>(&record.payload)
-        else {
+        let Ok(entry) = entry_in(&record.payload) else {
             continue;
         };
-        for event in &decoded.event.events {
+        for event in &entry.events {
             if let (Some(index), Some(id)) = (open, new_ids(event).first()) {
                 let expected = cluster.next_job_id.0;
                 let missing = expected..id.0.min(expected.saturating_add(IDS_MAX));
@@ -265,9 +274,7 @@ impl Findings {
         let _ = writeln!(
             text,
             "journal: {} segments, {} records, positions {first} to {}",
-            self.segments(),
-            report.records,
-            report.last
+            report.segments, report.records, report.last
         );
         if let Some(torn) = &report.torn {
             let _ = writeln!(
@@ -315,10 +322,6 @@ impl Findings {
             let _ = writeln!(text, "no state: {why}");
         }
         text
-    }
-
-    fn segments(&self) -> usize {
-        self.survey.report.segments
     }
 }
 
@@ -398,25 +401,19 @@ pub fn replay(
         bases.next_back()
     };
     let base = base.context("there is no checkpoint to begin with")?;
-    let mut cluster: Cluster = rmp_serde::from_slice(&base.payload).with_context(|| {
-        format!(
-            "the checkpoint {} cannot be understood",
-            base.path.display()
-        )
-    })?;
+    let mut cluster = state_in(base)?;
     let mut at = base.position;
     for record in &found.records {
         if record.position <= base.position || record.position > until {
             continue;
         }
-        let decoded: JournalRecord<JournalEntry> = rmp_serde::from_slice(&record.payload)
-            .with_context(|| {
-                format!(
-                    "the event at position {} cannot be understood",
-                    record.position
-                )
-            })?;
-        for event in &decoded.event.events {
+        let entry = entry_in(&record.payload).with_context(|| {
+            format!(
+                "the event at position {} cannot be understood",
+                record.position
+            )
+        })?;
+        for event in &entry.events {
             event::apply(&mut cluster, event);
         }
         at = record.position;

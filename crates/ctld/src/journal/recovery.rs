@@ -135,11 +135,11 @@ pub(crate) struct Recovered {
 }
 
 /// A segment as [`look`] found it.
-pub(crate) struct Looked {
+pub(crate) struct Looked<'a> {
     pub bytes: Vec<u8>,
     pub records: Vec<RecordView>,
-    /// Its damage, by index into the report's list.
-    pub damage: std::ops::Range<usize>,
+    /// Its damage. Where the last one ends may become known only later.
+    pub damage: &'a [Damage],
 }
 
 /// Whether the files may be changed.
@@ -167,7 +167,7 @@ pub(crate) fn recover(
 pub(crate) fn look(
     dir: &Path,
     confirmed: Position,
-    see: impl FnMut(Looked),
+    see: impl FnMut(Looked<'_>),
 ) -> Result<RecoveryReport, JournalError> {
     examine(dir, Hands::Off, confirmed, see).map(|found| found.report)
 }
@@ -176,7 +176,7 @@ fn examine(
     dir: &Path,
     hands: Hands,
     confirmed: Position,
-    mut see: impl FnMut(Looked),
+    mut see: impl FnMut(Looked<'_>),
 ) -> Result<Recovered, JournalError> {
     let skips = hands != Hands::Mend(OnDamage::Refuse);
     let files = segment::list(dir)?;
@@ -234,7 +234,7 @@ fn examine(
         see(Looked {
             bytes: scanned.bytes,
             records: scanned.records,
-            damage: begin..damage.len(),
+            damage: &damage[begin..],
         });
     }
     if !skips && !damage.is_empty() {

@@ -53,32 +53,20 @@ pub fn survey(state_dir: &Path) -> Result<Survey, JournalError> {
         found.checkpoints = CheckpointStore::open(&checkpoints)?.survey()?;
     }
     let confirmed = found.base().map_or(Position::ZERO, |file| file.position);
-    let mut bytes_of_damage = Vec::new();
-    let (records, damaged) = (&mut found.records, &mut bytes_of_damage);
+    let (records, remains) = (&mut found.records, &mut found.remains);
     let report = recovery::look(&state_dir.join("journal"), confirmed, |segment| {
         records.extend(segment.records.iter().map(|view| Record {
             position: view.position,
             payload: view.payload(&segment.bytes).to_vec(),
         }));
-        damaged.extend(segment.damage.map(|index| (index, segment.bytes.clone())));
-    })?;
-    found.report = report;
-    found.remains = found
-        .report
-        .skipped
-        .iter()
-        .enumerate()
-        .map(|(index, damage)| {
-            let bytes = bytes_of_damage
-                .iter()
-                .find(|(of, _)| *of == index)
-                .map(|(_, bytes)| bytes.as_slice())
-                .unwrap_or_default();
+        remains.extend(segment.damage.iter().map(|damage| {
             let from = usize::try_from(damage.offset).unwrap_or(usize::MAX);
             let to = from.saturating_add(usize::try_from(damage.bytes).unwrap_or(usize::MAX));
-            payloads(bytes.get(from..to.min(bytes.len())).unwrap_or_default())
-        })
-        .collect();
+            let to = to.min(segment.bytes.len());
+            payloads(segment.bytes.get(from..to).unwrap_or_default())
+        }));
+    })?;
+    found.report = report;
     Ok(found)
 }
 

@@ -51,6 +51,9 @@ type Chunks = Pin<Box<dyn Stream<Item = Result<JobRecordsChunk, Status>> + Send>
 const DISABLED: &str = "Slurm accounting storage is disabled";
 
 /// What somebody without rights is told.
+const DENIED: &str = "Access/permission denied";
+
+/// The same where coordinators might.
 const ONLY_OPERATORS: &str =
     "Access/permission denied (Only admins/operators/coordinators can add accounts)";
 
@@ -64,24 +67,17 @@ impl AccountingService {
         Ok((identity, &self.shared.store))
     }
 
-    fn require_operator(&self, identity: &Identity) -> Result<(), Status> {
+    /// Operators and administrators; others are told `words`.
+    fn require_operator(&self, identity: &Identity, words: &str) -> Result<(), Status> {
         if self.shared.roles.is_privileged(identity) {
             Ok(())
         } else {
-            Err(status_from(ErrorCode::AccessDenied, ONLY_OPERATORS))
+            Err(status_from(ErrorCode::AccessDenied, words))
         }
     }
 
-    /// As [`Self::require_operator`], with the words for changes.
-    fn require_change(&self, identity: &Identity) -> Result<(), Status> {
-        if self.rights(identity) >= Rights::Operator {
-            Ok(())
-        } else {
-            Err(status_from(
-                ErrorCode::AccessDenied,
-                "Access/permission denied",
-            ))
-        }
+    fn own_cluster(&self) -> String {
+        self.shared.core.snapshot().config.cluster_name.clone()
     }
 
     fn rights(&self, identity: &Identity) -> Rights {
@@ -156,7 +152,6 @@ fn store_status(error: &AccountingError) -> Status {
         }
         AccountingError::NotFound { .. } => Status::not_found(error.to_string()),
         AccountingError::Refused { text } => Status::failed_precondition(text.clone()),
-        AccountingError::InUse { .. } => Status::failed_precondition(error.to_string()),
     }
 }
 
@@ -289,7 +284,7 @@ impl Accounting for AccountingService {
         request: Request<AddAccountsRequest>,
     ) -> Result<Response<AddReply>, Status> {
         let (identity, store) = self.begin(&request)?;
-        if let Err(refusal) = self.require_operator(&identity) {
+        if let Err(refusal) = self.require_operator(&identity, ONLY_OPERATORS) {
             let wanted = request.get_ref();
             let parent = std::slice::from_ref(&wanted.parent);
             changing::check_coordinator(store, &identity, parent, &wanted.clusters, refusal)
@@ -305,7 +300,7 @@ impl Accounting for AccountingService {
         request: Request<AddUsersRequest>,
     ) -> Result<Response<AddReply>, Status> {
         let (identity, store) = self.begin(&request)?;
-        if let Err(refusal) = self.require_operator(&identity) {
+        if let Err(refusal) = self.require_operator(&identity, ONLY_OPERATORS) {
             let wanted = request.get_ref();
             let mut accounts = wanted.accounts.clone();
             accounts.extend(Some(wanted.default_account.clone()).filter(|name| !name.is_empty()));
@@ -327,7 +322,7 @@ impl Accounting for AccountingService {
         request: Request<AddQosRequest>,
     ) -> Result<Response<ChangeReply>, Status> {
         let (identity, store) = self.begin(&request)?;
-        self.require_change(&identity)?;
+        self.require_operator(&identity, DENIED)?;
         let reply = changing::add_qos(store, &identity, request.into_inner()).await?;
         Ok(Response::new(reply))
     }
@@ -337,7 +332,7 @@ impl Accounting for AccountingService {
         request: Request<AddResourceRequest>,
     ) -> Result<Response<ChangeReply>, Status> {
         let (identity, store) = self.begin(&request)?;
-        self.require_change(&identity)?;
+        self.require_operator(&identity, DENIED)?;
         let reply = changing::add_resource(store, &identity, request.into_inner()).await?;
         Ok(Response::new(reply))
     }
@@ -347,7 +342,7 @@ impl Accounting for AccountingService {
         request: Request<SetCoordinatorsRequest>,
     ) -> Result<Response<ChangeReply>, Status> {
         let (identity, store) = self.begin(&request)?;
-        self.require_change(&identity)?;
+        self.require_operator(&identity, DENIED)?;
         let changes = !request.get_ref().dry_run;
         let reply = changing::set_coordinators(store, &identity, request.into_inner()).await?;
         self.after_change(changes).await;
@@ -360,7 +355,7 @@ impl Accounting for AccountingService {
     ) -> Result<Response<ChangeReply>, Status> {
         let (identity, store) = self.begin(&request)?;
         let changes = !request.get_ref().dry_run;
-        let own = self.shared.core.snapshot().config.cluster_name.clone();
+        let own = self.own_cluster();
         let rights = self.rights(&identity);
         let reply = changing::modify(store, &identity, rights, &own, request.into_inner()).await?;
         self.after_change(changes).await;
@@ -411,10 +406,7 @@ impl Accounting for AccountingService {
     ) -> Result<Response<ListEventsReply>, Status> {
         let (identity, store) = self.begin(&request)?;
         if hidden(&self.shared, "events", &identity) {
-            return Err(status_from(
-                ErrorCode::AccessDenied,
-                "Access/permission denied",
-            ));
+            return Err(status_from(ErrorCode::AccessDenied, DENIED));
         }
         let request = request.into_inner();
         let query = EventQuery {
@@ -500,13 +492,14 @@ impl Accounting for AccountingService {
         request: Request<ListRunawayJobsRequest>,
     ) -> Result<Response<ListRunawayJobsReply>, Status> {
         let (identity, store) = self.begin(&request)?;
-        self.require_change(&identity)?;
+        self.require_operator(&identity, DENIED)?;
         let request = request.into_inner();
-        let own = self.shared.core.snapshot().config.cluster_name.clone();
+        let own = self.own_cluster();
         let mut jobs = store
             .unended_jobs(&own)
             .await
             .map_err(|error| store_status(&error))?;
+        // Taken after the question: what has begun since is known here.
         let cluster = self.shared.core.snapshot();
         // A job that the controller has, in whatever state, gets its end from the feed.
         jobs.retain(|job| cluster.job(job.job_id).is_none());

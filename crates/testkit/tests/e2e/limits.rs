@@ -168,6 +168,7 @@ fn names_that_are_none_are_refused() {
         ("PartitionName", "a\nb"),
         ("PartitionName", "a,b"),
         ("PartitionName", "a b"),
+        ("PartitionName", long.as_str()),
     ] {
         let made = format!("{key}={name}");
         let more = if key == "NodeName" {
@@ -184,13 +185,60 @@ fn names_that_are_none_are_refused() {
         );
     }
     for user in ["no such user", "a\nb", "-5", "4294967296", &long] {
+        // As Slurm's: it says which user is none, and lists nothing.
+        let done = run("squeue", &["-h", "-u", user]);
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (0, ""),
+            "squeue -u {user:?}"
+        );
+        assert!(done.stderr.contains("Invalid user: "), "{done:?}");
         let option = format!("--uid={user}");
         let done = run("sbatch", &["-H", &option, "--wrap", "true"]);
         assert_ne!(done.code, 0, "{done:?}");
     }
-    for account in ["a\nb", "a,b c"] {
+    for account in [long.as_str(), "a\nb", "a,b c"] {
         let done = run("sacctmgr", &["-i", "add", "account", account]);
         assert_ne!(done.code, 0, "{done:?}");
+    }
+    // One byte more than names may have: told with name and limit, by whoever keeps the names.
+    let long = "x".repeat(256);
+    let named = |key: &str| format!("{key}={long}");
+    for (program, args) in [
+        (
+            "scontrol",
+            ["create", &named("PartitionName"), "Nodes=n1"].to_vec(),
+        ),
+        (
+            "scontrol",
+            ["create", &named("NodeName"), "State=CLOUD"].to_vec(),
+        ),
+        ("sacctmgr", ["-i", "add", "account", &long].to_vec()),
+        ("sacctmgr", ["-i", "add", "cluster", &long].to_vec()),
+        ("sacctmgr", ["-i", "add", "qos", &long].to_vec()),
+        (
+            "sacctmgr",
+            ["-i", "add", "user", &long, "account=root"].to_vec(),
+        ),
+        (
+            "sacctmgr",
+            ["-i", "add", "user", "root", &named("wckey")].to_vec(),
+        ),
+        (
+            "sacctmgr",
+            [
+                "-i",
+                "modify",
+                "user",
+                "root",
+                "set",
+                &named("defaultwckey"),
+            ]
+            .to_vec(),
+        ),
+    ] {
+        let done = run(program, &args);
+        refused(&done, &["xxx", "256 bytes", "the limit is 255"]);
     }
     // Nothing was made or changed by all that.
     assert_eq!(run("squeue", &["-h"]).stdout, "");

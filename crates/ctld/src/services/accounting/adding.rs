@@ -22,8 +22,8 @@ use super::store_status;
 use crate::auth::Identity;
 use crate::core::now;
 
-pub(super) use self::plan::new_names;
 use self::plan::{Known, Refusal, lower, plan_accounts, plan_users};
+pub(super) use self::plan::{check_lengths, new_names};
 
 impl Known {
     async fn read(store: &AccountingStore) -> Result<Self, Status> {

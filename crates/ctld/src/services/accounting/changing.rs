@@ -18,8 +18,8 @@ use sluice_proto::v1::{
 use sluice_proto::{Wire, status_from};
 use tonic::Status;
 
-use super::adding::change;
-use super::store_status;
+use super::adding::{change, check_lengths, new_names};
+use super::{DENIED, store_status};
 use crate::auth::Identity;
 
 /// What a caller may change.
@@ -34,7 +34,7 @@ pub(super) enum Rights {
 }
 
 fn denied() -> Status {
-    status_from(ErrorCode::AccessDenied, "Access/permission denied")
+    status_from(ErrorCode::AccessDenied, DENIED)
 }
 
 fn names(list: Vec<String>) -> Vec<String> {
@@ -262,8 +262,12 @@ pub(super) async fn modify(
             );
             return Err(Status::invalid_argument(text));
         }
-        if assignment.field == "new_name" {
-            super::adding::new_names("user", std::slice::from_ref(&assignment.value))?;
+        let name = std::slice::from_ref(&assignment.value);
+        match assignment.field.as_str() {
+            "new_name" => drop(new_names("user", name)?),
+            // A key that the user does not have is made.
+            "default_wckey" => check_lengths("wckey", name)?,
+            _ => {}
         }
     }
     let sets_rights = assignments
@@ -420,20 +424,6 @@ pub(super) async fn delete(
     if entity == AccountingEntity::Cluster && rights < Rights::Administrator {
         return Err(denied());
     }
-    let change = change(identity);
-    let run = async |commit: bool| {
-        let done = match entity {
-            AccountingEntity::User => store.delete_users(&change, &selection, commit).await,
-            AccountingEntity::Account => store.delete_accounts(&change, &selection, commit).await,
-            AccountingEntity::Cluster => store.delete_clusters(&change, &selection, commit).await,
-            AccountingEntity::Qos => store.delete_qos(&change, &selection, commit).await,
-            AccountingEntity::Resource => store.delete_resources(&change, &selection, commit).await,
-            AccountingEntity::Job | AccountingEntity::Unspecified => {
-                return Err(Status::invalid_argument("this cannot be removed"));
-            }
-        };
-        done.map_err(|error| store_status(&error))
-    };
     if rights == Rights::User {
         if !matches!(entity, AccountingEntity::User | AccountingEntity::Account) {
             return Err(denied());
@@ -461,7 +451,18 @@ pub(super) async fn delete(
             .collect();
         check_rows(store, identity, &rows).await?;
     }
-    let changed = run(!request.dry_run).await?;
+    let (change, commit) = (change(identity), !request.dry_run);
+    let done = match entity {
+        AccountingEntity::User => store.delete_users(&change, &selection, commit).await,
+        AccountingEntity::Account => store.delete_accounts(&change, &selection, commit).await,
+        AccountingEntity::Cluster => store.delete_clusters(&change, &selection, commit).await,
+        AccountingEntity::Qos => store.delete_qos(&change, &selection, commit).await,
+        AccountingEntity::Resource => store.delete_resources(&change, &selection, commit).await,
+        AccountingEntity::Job | AccountingEntity::Unspecified => {
+            return Err(Status::invalid_argument("this cannot be removed"));
+        }
+    };
+    let changed = done.map_err(|error| store_status(&error))?;
     if !request.dry_run && !changed.is_empty() {
         tracing::info!(by = identity.user_name, entity = ?entity, names = ?changed.names, rows = changed.associations.len(), "removed from accounting");
     }
@@ -474,7 +475,7 @@ pub(super) async fn add_qos(
     identity: &Identity,
     request: AddQosRequest,
 ) -> Result<ChangeReply, Status> {
-    let names = super::adding::new_names("qos", &request.names)?;
+    let names = new_names("qos", &request.names)?;
     let assignments = assignments(request.assignments);
     check_qos(store, &assignments).await?;
     let change = change(identity);
@@ -494,6 +495,8 @@ pub(super) async fn add_resource(
         .resource
         .ok_or_else(|| Status::invalid_argument("the request has no resource"))?;
     let resource = ResourceRecord::try_from(wire).map_err(Status::from)?;
+    check_lengths("resource", std::slice::from_ref(&resource.name))?;
+    check_lengths("server", std::slice::from_ref(&resource.server))?;
     let done = store
         .add_resource(&change(identity), &resource, !request.dry_run)
         .await;

@@ -2,11 +2,10 @@
 //!
 //! Only here is "administrator" asked for; the engine knows operators only.
 
-use std::sync::Arc;
-
+use sluice_controller::Transaction;
 use sluice_controller::cluster::AfterReboot;
 use sluice_controller::command::reboot::RebootRequest;
-use sluice_controller::command::{node_create, partition, reboot, step_limit, top};
+use sluice_controller::command::{Caller, node_create, partition, reboot, step_limit, top};
 use sluice_model::error_code::ErrorCode;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::time::TimeLimit;
@@ -30,10 +29,10 @@ fn settings(entries: Vec<ConfigEntry>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Administrators only, refused with `code`.
-fn administrator(shared: &Shared, identity: &Identity, code: ErrorCode) -> Result<(), Status> {
+/// The caller, who must be an administrator; others are refused with `code`.
+fn administrator(shared: &Shared, identity: &Identity, code: ErrorCode) -> Result<Caller, Status> {
     if shared.roles.is_administrator(identity) {
-        Ok(())
+        Ok(shared.caller(identity))
     } else {
         Err(status_from(code, ""))
     }
@@ -41,74 +40,59 @@ fn administrator(shared: &Shared, identity: &Identity, code: ErrorCode) -> Resul
 
 /// Makes or changes a partition.
 pub(super) async fn change_partition(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     identity: &Identity,
     request: ChangePartitionRequest,
 ) -> Result<(), Status> {
-    administrator(shared, identity, ErrorCode::InvalidUserId)?;
-    let caller = shared.caller(identity);
+    let caller = administrator(shared, identity, ErrorCode::InvalidUserId)?;
     let settings = settings(request.settings);
-    shared
-        .core
-        .run(move |t| partition::change(t, &request.name, request.create, &settings, &caller))
-        .await?;
-    Ok(())
+    let change = move |t: &mut Transaction<'_>| {
+        partition::change(t, &request.name, request.create, &settings, &caller)
+    };
+    Ok(shared.core.run(change).await?)
 }
 
 /// Deletes a partition.
 pub(super) async fn delete_partition(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     identity: &Identity,
     name: String,
 ) -> Result<(), Status> {
-    administrator(shared, identity, ErrorCode::InvalidUserId)?;
-    let caller = shared.caller(identity);
-    shared
-        .core
-        .run(move |t| partition::delete(t, &name, &caller))
-        .await?;
-    Ok(())
+    let caller = administrator(shared, identity, ErrorCode::InvalidUserId)?;
+    let delete = move |t: &mut Transaction<'_>| partition::delete(t, &name, &caller);
+    Ok(shared.core.run(delete).await?)
 }
 
 /// Makes nodes.
 pub(super) async fn create_nodes(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     identity: &Identity,
     request: CreateNodesRequest,
 ) -> Result<(), Status> {
-    administrator(shared, identity, ErrorCode::InvalidUserId)?;
-    let caller = shared.caller(identity);
+    let caller = administrator(shared, identity, ErrorCode::InvalidUserId)?;
     let settings = settings(request.settings);
-    shared
-        .core
-        .run(move |t| node_create::create(t, &settings, &caller))
-        .await?;
-    Ok(())
+    let create = move |t: &mut Transaction<'_>| node_create::create(t, &settings, &caller);
+    Ok(shared.core.run(create).await?)
 }
 
 /// Deletes nodes.
 pub(super) async fn delete_nodes(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     identity: &Identity,
     nodes: String,
 ) -> Result<(), Status> {
-    administrator(shared, identity, ErrorCode::InvalidUserId)?;
-    let caller = shared.caller(identity);
-    shared
-        .core
-        .run(move |t| node_create::delete(t, &nodes, &caller))
-        .await?;
-    Ok(())
+    let caller = administrator(shared, identity, ErrorCode::InvalidUserId)?;
+    let delete = move |t: &mut Transaction<'_>| node_create::delete(t, &nodes, &caller);
+    Ok(shared.core.run(delete).await?)
 }
 
 /// Asks for reboots.
 pub(super) async fn reboot_nodes(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     identity: &Identity,
     request: RebootNodesRequest,
 ) -> Result<(), Status> {
-    administrator(shared, identity, ErrorCode::AccessDenied)?;
-    let caller = shared.caller(identity);
+    let caller = administrator(shared, identity, ErrorCode::AccessDenied)?;
     let next_state = match request.next_state.as_str() {
         "" => None,
         "RESUME" => Some(AfterReboot::Resume),
@@ -126,16 +110,13 @@ pub(super) async fn reboot_nodes(
         next_state,
         reason: request.reason,
     };
-    shared
-        .core
-        .run(move |t| reboot::request(t, &request, &caller))
-        .await?;
-    Ok(())
+    let ask = move |t: &mut Transaction<'_>| reboot::request(t, &request, &caller);
+    Ok(shared.core.run(ask).await?)
 }
 
 /// Changes the limit of steps.
 pub(super) async fn update_steps(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     identity: &Identity,
     request: UpdateStepsRequest,
 ) -> Result<(), Status> {
@@ -151,16 +132,14 @@ pub(super) async fn update_steps(
     } else {
         TimeLimit::Minutes(request.time_limit)
     };
-    shared
-        .core
-        .run(move |t| step_limit::set(t, JobId(request.job_id), step, limit, &caller))
-        .await?;
-    Ok(())
+    let job = JobId(request.job_id);
+    let set = move |t: &mut Transaction<'_>| step_limit::set(t, job, step, limit, &caller);
+    Ok(shared.core.run(set).await?)
 }
 
 /// Moves jobs to the front.
 pub(super) async fn top_jobs(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     identity: &Identity,
     jobs: Vec<String>,
 ) -> Result<TopJobsReply, Status> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use sluice_controller::cluster::BlobId;
-use sluice_controller::cluster::Job;
 use sluice_controller::cluster::blob::pack_environment;
 use sluice_controller::command::het;
 use sluice_controller::command::submit::{Submission, prepare, submit as submit_command};
@@ -32,6 +31,11 @@ const KEY_BYTES_MAX: usize = 256;
 /// Components of a heterogeneous job, as in Slurm.
 const COMPONENTS_MAX: usize = 128;
 
+/// The code's own text with a hint.
+fn refusal(code: ErrorCode, hint: &str) -> Status {
+    status_from(code, format!("{}\n\nhint: {hint}", code.message()))
+}
+
 /// Limits of what no command of ours sends and what the engine does not look at.
 fn check_sizes(description: &JobDescription) -> Result<(), Status> {
     let environment: usize = description
@@ -51,12 +55,9 @@ fn check_sizes(description: &JobDescription) -> Result<(), Status> {
     .find(|(_, bytes, most)| bytes > most);
     match too_long {
         None => Ok(()),
-        Some((what, bytes, most)) => Err(status_from(
+        Some((what, bytes, most)) => Err(refusal(
             ErrorCode::PathnameTooLong,
-            format!(
-                "{}\n\nhint: the {what} has {bytes} bytes, the limit is {most}",
-                ErrorCode::PathnameTooLong.message()
-            ),
+            &format!("the {what} has {bytes} bytes, the limit is {most}"),
         )),
     }
 }
@@ -74,12 +75,9 @@ pub(super) async fn submit(
     let mut parts = Vec::with_capacity(1 + request.components.len());
     let leader = required(request.job, "job")?;
     if request.components.len() >= COMPONENTS_MAX {
-        return Err(status_from(
+        return Err(refusal(
             ErrorCode::BadTaskCount,
-            format!(
-                "{}\n\nhint: a heterogeneous job has {COMPONENTS_MAX} components at most",
-                ErrorCode::BadTaskCount.message()
-            ),
+            &format!("a heterogeneous job has {COMPONENTS_MAX} components at most"),
         ));
     }
     for (offset, part) in std::iter::once(leader)
@@ -96,50 +94,20 @@ pub(super) async fn submit(
         submission.description.batch = batch;
         parts.push(submission);
     }
-    if parts.len() > 1 {
-        return submit_components(shared, parts, request.test_only).await;
-    }
-    let Some(submission) = parts.pop() else {
-        return Err(Status::invalid_argument("a job is missing"));
-    };
     if request.test_only {
         let cluster = shared.core.snapshot();
-        return tokio::task::spawn_blocking(move || test(&cluster, &submission))
+        return tokio::task::spawn_blocking(move || test(&cluster, &parts))
             .await
             .map_err(|error| Status::internal(error.to_string()))?;
     }
     let submitted = shared
         .core
-        .run(move |transaction| submit_command(transaction, submission))
-        .await?;
-    Ok(SubmitReply {
-        job_id: submitted.job_id.0,
-        existing: submitted.existing,
-        warnings: submitted.warnings,
-        user_message: None,
-        test: None,
-    })
-}
-
-/// Takes a heterogeneous job.
-async fn submit_components(
-    shared: &Arc<Shared>,
-    parts: Vec<Submission>,
-    test_only: bool,
-) -> Result<SubmitReply, Status> {
-    if test_only {
-        let cluster = shared.core.snapshot();
-        return tokio::task::spawn_blocking(move || {
-            let jobs = het::components(&cluster, &parts, now())
-                .map_err(|rejection| rejection_status(&rejection))?;
-            Ok(test_jobs(&cluster, &jobs))
-        })
-        .await
-        .map_err(|error| Status::internal(error.to_string()))?;
-    }
-    let submitted = shared
-        .core
-        .run(move |transaction| het::submit(transaction, parts))
+        .run(
+            move |transaction| match <[Submission; 1]>::try_from(parts) {
+                Ok([submission]) => submit_command(transaction, submission),
+                Err(parts) => het::submit(transaction, parts),
+            },
+        )
         .await?;
     Ok(SubmitReply {
         job_id: submitted.job_id.0,
@@ -166,12 +134,9 @@ pub(in crate::services) async fn make(
         .as_ref()
         .is_some_and(|text| text.len() as u64 > max_script)
     {
-        return Err(status_from(
+        return Err(refusal(
             ErrorCode::PathnameTooLong,
-            format!(
-                "{}\n\nhint: the batch script is larger than max_script_size ({max_script} bytes)",
-                ErrorCode::PathnameTooLong.message()
-            ),
+            &format!("the batch script is larger than max_script_size ({max_script} bytes)"),
         ));
     }
     if description.batch && script.as_ref().is_none_or(Vec::is_empty) {
@@ -238,22 +203,16 @@ pub(in crate::services) async fn make(
     })
 }
 
-/// `--test-only`: plans with the job in a copy of the state.
-fn test(
-    cluster: &sluice_controller::Cluster,
-    submission: &Submission,
-) -> Result<SubmitReply, Status> {
+/// `--test-only`: plans with the job, or all its components, in a copy of the state. Tells about the first; the CPUs are those of all.
+fn test(cluster: &sluice_controller::Cluster, parts: &[Submission]) -> Result<SubmitReply, Status> {
     let time = now();
-    let job =
-        prepare(cluster, submission, time).map_err(|rejection| rejection_status(&rejection))?;
-    Ok(test_jobs(cluster, std::slice::from_ref(&job)))
-}
-
-/// Tells about the first of `jobs`; the CPUs are those of all.
-fn test_jobs(cluster: &sluice_controller::Cluster, jobs: &[Job]) -> SubmitReply {
-    let time = now();
+    let jobs = match parts {
+        [submission] => prepare(cluster, submission, time).map(|job| vec![job]),
+        parts => het::components(cluster, parts, time),
+    }
+    .map_err(|rejection| rejection_status(&rejection))?;
     let mut copy = cluster.clone();
-    for job in jobs {
+    for job in &jobs {
         event::apply(
             &mut copy,
             &Event::JobSubmitted {
@@ -262,27 +221,20 @@ fn test_jobs(cluster: &sluice_controller::Cluster, jobs: &[Job]) -> SubmitReply 
         );
     }
     let Some(job) = jobs.first() else {
-        return SubmitReply::default();
+        return Ok(SubmitReply::default());
     };
     let id = job.id;
     let plan = schedule::plan(&copy, time, PlanOptions::default());
-    let ours = |job: &sluice_model::ids::JobId| jobs.iter().any(|ours| ours.id == *job);
+    let ours = || {
+        let is_ours = |id| jobs.iter().any(|job| job.id == id);
+        plan.starts.iter().filter(move |start| is_ours(start.job))
+    };
     let test = match plan.starts.iter().find(|start| start.job == id) {
         Some(start) => SubmitTest {
             start_time: time.0,
-            nodes: collapse_hostlist(
-                plan.starts
-                    .iter()
-                    .filter(|start| ours(&start.job))
-                    .flat_map(|start| start.allocation.node_names()),
-            ),
+            nodes: collapse_hostlist(ours().flat_map(|start| start.allocation.node_names())),
             partition: start.partition.clone(),
-            cpus: plan
-                .starts
-                .iter()
-                .filter(|start| ours(&start.job))
-                .map(|start| start.allocation.cpu_count())
-                .sum(),
+            cpus: ours().map(|start| start.allocation.cpu_count()).sum(),
         },
         None => {
             let note = plan
@@ -303,11 +255,11 @@ fn test_jobs(cluster: &sluice_controller::Cluster, jobs: &[Job]) -> SubmitReply 
             }
         }
     };
-    SubmitReply {
+    Ok(SubmitReply {
         job_id: id.0,
         existing: false,
         warnings: Vec::new(),
         user_message: None,
         test: Some(test),
-    }
+    })
 }

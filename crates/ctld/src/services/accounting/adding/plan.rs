@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use sluice_config::NAME_BYTES_MAX;
 use sluice_model::accounting::{AccountRecord, AssociationRecord, ClusterRecord, UserRecord};
 use sluice_proto::v1::{AddAccountsRequest, AddUsersRequest};
 use tonic::Status;
@@ -12,6 +13,9 @@ use tonic::Status;
 /// Follows the lines about accounts that do not exist when nothing was added.
 const NOTHING_ADDED: &str = "Nothing added.\nMake sure the accounts requested here have been added to the system/cluster. \
                              (sacctmgr add account...)";
+
+/// How much of a name that is too long is told.
+const NAME_CHARS_SHOWN: usize = 40;
 
 /// What there is before something is added.
 #[derive(Debug, Default)]
@@ -110,6 +114,7 @@ pub(in crate::services::accounting) fn new_names(
     if names.is_empty() {
         return Err(Refusal::Bad(format!(" Need name of {kind} to add.")));
     }
+    check_lengths(kind, &names)?;
     let unusable =
         |c: char| c.is_whitespace() || c.is_control() || matches!(c, ',' | '|' | '=' | '\'' | '"');
     match names
@@ -121,6 +126,21 @@ pub(in crate::services::accounting) fn new_names(
         ))),
         None => Ok(names),
     }
+}
+
+/// Names become part of lists, lines and tables: none is longer than those of partitions and nodes.
+pub(in crate::services::accounting) fn check_lengths(
+    kind: &str,
+    names: &[String],
+) -> Result<(), Refusal> {
+    let Some(name) = names.iter().find(|name| name.len() > NAME_BYTES_MAX) else {
+        return Ok(());
+    };
+    let shown: String = name.chars().take(NAME_CHARS_SHOWN).collect();
+    Err(Refusal::Bad(format!(
+        " Bad {kind} name '{shown}...': it has {} bytes, the limit is {NAME_BYTES_MAX}; choose a shorter name",
+        name.len()
+    )))
 }
 
 /// Accounts to add.
@@ -232,6 +252,9 @@ pub(super) fn plan_users(
     template: &AssociationRecord,
 ) -> Result<UsersPlan, Refusal> {
     let names = new_names("user", &request.names)?;
+    check_lengths("partition", &request.partitions)?;
+    check_lengths("wckey", &request.wckeys)?;
+    check_lengths("wckey", std::slice::from_ref(&request.default_wckey))?;
     let clusters = known.targets(&request.clusters)?;
     let wanted =
         Some(request.default_account.trim().to_lowercase()).filter(|name| !name.is_empty());
