@@ -240,15 +240,19 @@ impl Field for StepUsageRecord {
     }
 }
 
+/// Slurm's numbers: 1 none, 2 operator, 3 administrator.
+pub(crate) fn admin_level_number(level: AdminLevel) -> i64 {
+    match level {
+        AdminLevel::None => 1,
+        AdminLevel::Operator => 2,
+        AdminLevel::Administrator => 3,
+    }
+}
+
 impl Field for AdminLevel {
     const KIND: Kind = Kind::Int;
-    /// Slurm's numbers: 1 none, 2 operator, 3 administrator.
     fn to_cell(&self) -> Cell {
-        Cell::Int(Some(match self {
-            Self::None => 1,
-            Self::Operator => 2,
-            Self::Administrator => 3,
-        }))
+        Cell::Int(Some(admin_level_number(*self)))
     }
     fn from_cell(cell: Cell) -> Result<Self, String> {
         match int(&cell)? {

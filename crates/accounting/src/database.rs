@@ -17,7 +17,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Postgres, Row, Sqlite, Transaction};
 
-use crate::cell::{Cell, Kind, Record, Table};
+use crate::cell::{Cell, Field, Kind, Record, Table};
 use crate::{AccountingError, PostgresSettings, Result, StorageSettings};
 
 static SQLITE_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
@@ -368,6 +368,34 @@ impl Unit {
             .into_iter()
             .map(R::from_cells)
             .collect()
+    }
+
+    /// As [`Self::records`], of a table whose ids the records' own columns leave out, because the database gives them.
+    pub(crate) async fn records_with_ids<R: Record>(
+        &mut self,
+        doing: &'static str,
+        tail: &str,
+        args: &[Cell],
+    ) -> Result<Vec<(u32, R)>> {
+        let table = R::TABLE;
+        let sql = format!(
+            "SELECT id, {} FROM {} {tail}",
+            table.column_list(""),
+            table.name
+        );
+        let kinds: Vec<Kind> = std::iter::once(Kind::Int)
+            .chain(table.columns.iter().map(|column| column.kind))
+            .collect();
+        let mut found = Vec::new();
+        for mut row in self.rows(doing, &sql, args, &kinds).await? {
+            let id = u32::from_cell(row.remove(0)).map_err(|reason| AccountingError::Value {
+                table: table.name,
+                column: "id",
+                reason,
+            })?;
+            found.push((id, R::from_cells(row)?));
+        }
+        Ok(found)
     }
 
     /// Writes rows; a row whose key is there is replaced. `lead` are columns before the record's own, `rows` hold lead and record

@@ -126,14 +126,6 @@ pub enum AccountingError {
         /// Kind and name.
         what: String,
     },
-    /// It cannot be removed or changed now.
-    #[error("{what} is in use: {by}")]
-    InUse {
-        /// Kind and name.
-        what: String,
-        /// By what.
-        by: String,
-    },
 }
 
 impl AccountingError {

@@ -6,8 +6,8 @@
 
 use sluice_model::accounting::{
     AccountRecord, AdminLevel, AssociationLimits, AssociationRecord, ClusterRecord, JobRecord,
-    NodeEventRecord, QosRecord, StepRecord, StepUsageRecord, TransactionRecord, TresRecord,
-    UserRecord,
+    NodeEventRecord, QosRecord, ResourceRecord, StepRecord, StepUsageRecord, TransactionRecord,
+    TresRecord, UserRecord, WckeyRecord,
 };
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::time::UnixSeconds;
@@ -250,6 +250,37 @@ record! {
     }
     nested {}
     rest { id: 0 }
+}
+
+record! {
+    WckeyRecord, table "wckeys", key ["id"], keep [],
+    columns {
+        id => "id": u32,
+        name => "name": String,
+        user => "user_name": String,
+        is_default => "is_default": bool,
+        deleted => "deleted": bool,
+    }
+    nested {}
+    rest { cluster: String::new() }
+}
+
+record! {
+    ResourceRecord, table "resources", key ["id"], keep [],
+    columns {
+        id => "id": u32,
+        name => "name": String,
+        server => "server": String,
+        description => "description": String,
+        server_type => "server_type": String,
+        kind => "kind": String,
+        count => "count": u32,
+        last_consumed => "last_consumed": u32,
+        flags => "flags": String,
+        deleted => "deleted": bool,
+    }
+    nested {}
+    rest { clusters: Vec::new() }
 }
 
 record! {

@@ -183,34 +183,17 @@ async fn rows(
     tail: &str,
     args: &[Cell],
 ) -> Result<Vec<AssociationRecord>> {
-    let table = AssociationRecord::TABLE;
-    let sql = format!(
-        "SELECT id, {} FROM associations {tail}",
-        table.column_list("")
-    );
-    let kinds: Vec<Kind> = std::iter::once(Kind::Int)
-        .chain(table.columns.iter().map(|column| column.kind))
-        .collect();
-    let mut found = Vec::new();
-    for mut row in unit
-        .rows("reading associations", &sql, args, &kinds)
-        .await?
-    {
-        let id = <u32 as crate::cell::Field>::from_cell(row.remove(0)).map_err(|reason| {
-            AccountingError::Value {
-                table: "associations",
-                column: "id",
-                reason,
-            }
-        })?;
-        let record = AssociationRecord::from_cells(row)?;
-        found.push(AssociationRecord {
+    let found = unit
+        .records_with_ids("reading associations", tail, args)
+        .await?;
+    Ok(found
+        .into_iter()
+        .map(|(id, row)| AssociationRecord {
             id,
             cluster: cluster.to_owned(),
-            ..record
-        });
-    }
-    Ok(found)
+            ..row
+        })
+        .collect())
 }
 
 /// Writes a row by its key, also over a removed one (its id stays).

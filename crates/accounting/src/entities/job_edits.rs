@@ -6,11 +6,11 @@
 use sluice_model::accounting::JobRecord;
 
 use crate::cell::{Cell, Kind};
-use crate::entities::clusters;
 use crate::entities::edits::Assignment;
 use crate::entities::modify::finish;
 use crate::entities::selection::{Changed, Selection, passes};
 use crate::entities::transactions::{Entry, note};
+use crate::entities::{clusters, note_texts};
 use crate::{AccountingError, AccountingStore, Change, Result};
 
 const DOING: &str = "changing job records";
@@ -112,11 +112,8 @@ impl AccountingStore {
                     ];
                     unit.execute(DOING, &sql, &args).await?;
                 }
-                let info: Vec<String> = assignments
-                    .iter()
-                    .map(|a| format!("{}='{}'", a.field, a.value))
-                    .collect();
-                let (condition, info) = (format!("job_id={id}"), info.join(", "));
+                let condition = format!("job_id={id}");
+                let info = note_texts::assignments(assignments);
                 let entry = Entry {
                     action: "Modify Job",
                     cluster: &cluster,

@@ -4,7 +4,11 @@
 //! what would be done. Invariant: a refused change leaves nothing behind; a row's default QOS is one it may use; a default account
 //! is one the user is in. Source: `sacctmgr(1)`.
 
-use sluice_model::accounting::{AccountRecord, AdminLevel, AssociationRecord, UserRecord};
+use std::collections::BTreeSet;
+
+use sluice_model::accounting::{
+    AccountRecord, AdminLevel, AssociationRecord, TresRecord, UserRecord,
+};
 
 use crate::cell::{Cell, Field, Kind};
 use crate::database::Unit;
@@ -40,29 +44,13 @@ pub(crate) async fn ids(unit: &mut Unit) -> Result<Ids> {
             ids.qos.insert(name, u32::try_from(id).unwrap_or(0));
         }
     }
-    for row in unit
-        .rows(
-            DOING,
-            "SELECT id, kind, name FROM tres",
-            &[],
-            &[Kind::Int, Kind::Text, Kind::Text],
-        )
-        .await?
-    {
-        if let Ok(
-            [
-                Cell::Int(Some(id)),
-                Cell::Text(Some(kind)),
-                Cell::Text(name),
-            ],
-        ) = <[Cell; 3]>::try_from(row)
-        {
-            let full = match name.unwrap_or_default() {
-                name if name.is_empty() => kind,
-                name => format!("{kind}/{name}"),
-            };
-            ids.tres.insert(full, u32::try_from(id).unwrap_or(0));
-        }
+    for tres in unit.records::<TresRecord>(DOING, "", &[]).await? {
+        let full = if tres.name.is_empty() {
+            tres.kind
+        } else {
+            format!("{}/{}", tres.kind, tres.name)
+        };
+        ids.tres.insert(full, tres.id);
     }
     Ok(ids)
 }
@@ -188,24 +176,16 @@ impl AccountingStore {
         );
         let all = all_rows(&mut unit, selection).await?;
         let people: Vec<UserRecord> = users::read(&mut unit, false).await?;
-        let fits = |name: &str| {
-            passes(&selection.names, name)
-                && people.iter().any(|user| {
-                    user.name == name
-                        && (selection.admin_levels.is_empty()
-                            || selection.admin_levels.contains(&user.admin_level))
-                        && (selection.default_accounts.is_empty()
-                            || user
-                                .default_accounts
-                                .iter()
-                                .any(|(_, account)| selection.default_accounts.contains(account)))
-                })
-        };
+        let meant: BTreeSet<&str> = people
+            .iter()
+            .filter(|user| selection.fits_user(user))
+            .map(|user| user.name.as_str())
+            .collect();
         let rows: Vec<(i64, AssociationRecord)> = all
             .iter()
             .filter(|(_, row)| {
                 !row.user.is_empty()
-                    && fits(&row.user)
+                    && meant.contains(row.user.as_str())
                     && passes(&selection.accounts, &row.account)
                     && selection.fits(row)
             })
@@ -215,7 +195,7 @@ impl AccountingStore {
         if !of_user.is_empty() {
             done.names = people
                 .iter()
-                .filter(|user| fits(&user.name))
+                .filter(|user| meant.contains(user.name.as_str()))
                 .filter(|user| {
                     !selection.is_about_rows() || rows.iter().any(|(_, row)| row.user == user.name)
                 })
@@ -252,20 +232,16 @@ impl AccountingStore {
         let accounts: Vec<AccountRecord> = unit
             .records(DOING, "WHERE deleted = 0 ORDER BY name", &[])
             .await?;
-        let fits = |name: &str| {
-            passes(&selection.names, name)
-                && passes(&selection.accounts, name)
-                && accounts.iter().any(|account| {
-                    account.name == name
-                        && passes(&selection.descriptions, &account.description)
-                        && passes(&selection.organizations, &account.organization)
-                })
-        };
+        let meant: BTreeSet<&str> = accounts
+            .iter()
+            .filter(|account| selection.fits_account(account))
+            .map(|account| account.name.as_str())
+            .collect();
         let mut rows: Vec<(i64, AssociationRecord)> = all
             .iter()
             .filter(|(_, row)| {
                 row.user.is_empty()
-                    && fits(&row.account)
+                    && meant.contains(row.account.as_str())
                     && passes(&selection.parents, &row.parent_account)
                     && selection.fits(row)
             })
@@ -276,7 +252,7 @@ impl AccountingStore {
             done.names = accounts
                 .iter()
                 .map(|account| account.name.clone())
-                .filter(|name| fits(name))
+                .filter(|name| meant.contains(name.as_str()))
                 .collect();
             for name in &done.names {
                 for assignment in &of_account {
@@ -294,11 +270,8 @@ impl AccountingStore {
                 }
             }
             if !done.names.is_empty() {
-                let info: Vec<String> = of_account
-                    .iter()
-                    .map(|a| format!("{}='{}'", a.field, a.value))
-                    .collect();
-                let (condition, info) = (note_texts::names(&done.names), info.join(", "));
+                let condition = note_texts::names(&done.names);
+                let info = note_texts::assignments(of_account);
                 note(
                     &mut unit,
                     change,
@@ -315,13 +288,11 @@ impl AccountingStore {
         for assignment in &moves {
             rows = move_accounts(&mut unit, change, &all, rows, &assignment.value).await?;
         }
-        done.associations = if of_row.is_empty() && !moves.is_empty() {
-            rows.into_iter().map(|(_, row)| row).collect()
-        } else if of_row.is_empty() {
-            Vec::new()
-        } else {
-            edit_rows(&mut unit, change, &all, rows, &of_row).await?
-        };
+        if !of_row.is_empty() {
+            done.associations = edit_rows(&mut unit, change, &all, rows, &of_row).await?;
+        } else if !moves.is_empty() {
+            done.associations = rows.into_iter().map(|(_, row)| row).collect();
+        }
         finish(unit, commit && !done.is_empty()).await?;
         Ok(done)
     }
@@ -456,7 +427,7 @@ async fn edit_users(
         return Ok(());
     }
     let value = assignment.value.as_str();
-    let (action, info) = match assignment.field.as_str() {
+    let info = match assignment.field.as_str() {
         "admin_level" => {
             let level = match value {
                 "operator" => AdminLevel::Operator,
@@ -468,26 +439,21 @@ async fn edit_users(
                 unit.execute(DOING, sql, &[name.as_str().into(), level.to_cell()])
                     .await?;
             }
-            let number = if let Cell::Int(Some(number)) = level.to_cell() {
-                number
-            } else {
-                1
-            };
-            ("Modify Users", format!("admin_level={number}"))
+            note_texts::admin_level(level)
         }
         "default_account" => {
             set_default_accounts(unit, all, names, selection, value).await?;
-            ("Modify Users", format!("default_acct='{value}'"))
+            format!("default_acct='{value}'")
         }
         "default_wckey" => {
             for name in names {
                 crate::entities::wckeys::make_default(unit, selection, name, value).await?;
             }
-            ("Modify Users", format!("default_wckey='{value}'"))
+            format!("default_wckey='{value}'")
         }
         _ => {
             rename(unit, names, value).await?;
-            ("Modify Users", format!("name='{value}'"))
+            format!("name='{value}'")
         }
     };
     let condition = note_texts::names(names);
@@ -495,7 +461,7 @@ async fn edit_users(
         unit,
         change,
         Entry {
-            action,
+            action: "Modify Users",
             cluster: "",
             condition: &condition,
             info: &info,
@@ -529,12 +495,10 @@ async fn set_default_accounts(
     if lines.is_empty() {
         return Ok(());
     }
-    Err(AccountingError::Refused {
-        text: format!(
-            " Can't modify because these users aren't associated with new default account '{account}'...\n{}",
-            lines.join("\n")
-        ),
-    })
+    Err(refused(format!(
+        " Can't modify because these users aren't associated with new default account '{account}'...\n{}",
+        lines.join("\n")
+    )))
 }
 
 /// A user's new name goes with all rows; the records of jobs keep who ran them.

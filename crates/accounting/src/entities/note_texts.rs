@@ -5,8 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use sluice_model::accounting::{AssociationRecord, QosRecord};
+use sluice_model::accounting::{AdminLevel, AssociationRecord, QosRecord};
 use sluice_model::time::UnixSeconds;
+
+use crate::cell::admin_level_number;
+use crate::entities::edits::Assignment;
 
 /// Ids for the texts.
 #[derive(Debug, Clone, Default)]
@@ -183,6 +186,20 @@ pub(crate) fn row_ids(rows: &[AssociationRecord]) -> String {
 pub(crate) fn names(list: &[String]) -> String {
     let texts: Vec<String> = list.iter().map(|name| format!("name='{name}'")).collect();
     format!("({})", texts.join(" || "))
+}
+
+/// What was set, as it was given: `description='x', flags='y'`.
+pub(crate) fn assignments<'a>(list: impl IntoIterator<Item = &'a Assignment>) -> String {
+    let texts: Vec<String> = list
+        .into_iter()
+        .map(|item| format!("{}='{}'", item.field, item.value))
+        .collect();
+    texts.join(", ")
+}
+
+/// Rights, by Slurm's number.
+pub(crate) fn admin_level(level: AdminLevel) -> String {
+    format!("admin_level={}", admin_level_number(level))
 }
 
 /// A new QOS.

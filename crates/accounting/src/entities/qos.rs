@@ -4,7 +4,7 @@
 
 use sluice_model::accounting::QosRecord;
 
-use crate::cell::{Cell, Column, Field, Kind, Record};
+use crate::cell::{Cell, Column, Kind, Record};
 use crate::database::Unit;
 use crate::entities::edits::{Assignment, edit_qos};
 use crate::entities::modify::{finish, ids};
@@ -109,11 +109,8 @@ impl AccountingStore {
         }
         check_preemption(&mut unit).await?;
         if !done.names.is_empty() {
-            let info: Vec<String> = assignments
-                .iter()
-                .map(|a| format!("{}='{}'", a.field, a.value))
-                .collect();
-            let (condition, info) = (note_texts::names(&done.names), info.join(", "));
+            let condition = note_texts::names(&done.names);
+            let info = note_texts::assignments(assignments);
             note(
                 &mut unit,
                 change,
@@ -155,9 +152,7 @@ impl AccountingStore {
             });
         }
         for name in &done.names {
-            for job in open_jobs_of(&mut unit, name).await? {
-                done.open_jobs.push(job);
-            }
+            done.open_jobs.extend(open_jobs_of(&mut unit, name).await?);
         }
         if !done.open_jobs.is_empty() {
             return Ok(Changed {
@@ -220,7 +215,7 @@ impl AccountingStore {
 fn fits(selection: &Selection, qos: &QosRecord) -> bool {
     passes(&selection.names, &qos.name)
         && passes(&selection.descriptions, &qos.description)
-        && (selection.ids.is_empty() || selection.ids.contains(&qos.id))
+        && passes(&selection.ids, &qos.id)
 }
 
 fn edit(qos: &mut QosRecord, assignments: &[Assignment]) -> Result<()> {
@@ -285,28 +280,13 @@ async fn check_preemption(unit: &mut Unit) -> Result<()> {
 
 /// QOS by id.
 async fn read(unit: &mut Unit, filter: &str) -> Result<Vec<QosRecord>> {
-    let table = QosRecord::TABLE;
-    let sql = format!(
-        "SELECT id, {} FROM qos {filter} ORDER BY id",
-        table.column_list("")
-    );
-    let kinds: Vec<Kind> = std::iter::once(Kind::Int)
-        .chain(table.columns.iter().map(|column| column.kind))
-        .collect();
-    let mut found = Vec::new();
-    for mut row in unit.rows(READING, &sql, &[], &kinds).await? {
-        let id =
-            <u32 as Field>::from_cell(row.remove(0)).map_err(|reason| AccountingError::Value {
-                table: "qos",
-                column: "id",
-                reason,
-            })?;
-        found.push(QosRecord {
-            id,
-            ..QosRecord::from_cells(row)?
-        });
-    }
-    Ok(found)
+    let found = unit
+        .records_with_ids(READING, &format!("{filter} ORDER BY id"), &[])
+        .await?;
+    Ok(found
+        .into_iter()
+        .map(|(id, qos)| QosRecord { id, ..qos })
+        .collect())
 }
 
 async fn exists(unit: &mut Unit, name: &str) -> Result<bool> {

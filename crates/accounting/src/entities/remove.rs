@@ -36,16 +36,7 @@ impl AccountingStore {
         let people = users::read(&mut unit, false).await?;
         let meant: Vec<&str> = people
             .iter()
-            .filter(|user| {
-                passes(&selection.names, &user.name)
-                    && (selection.admin_levels.is_empty()
-                        || selection.admin_levels.contains(&user.admin_level))
-                    && (selection.default_accounts.is_empty()
-                        || user
-                            .default_accounts
-                            .iter()
-                            .any(|(_, account)| selection.default_accounts.contains(account)))
-            })
+            .filter(|user| selection.fits_user(user))
             .map(|user| user.name.as_str())
             .collect();
         let gone: Vec<(i64, AssociationRecord)> = all
@@ -132,10 +123,7 @@ impl AccountingStore {
         let names: Vec<String> = accounts
             .iter()
             .filter(|account| {
-                passes(&selection.names, &account.name)
-                    && passes(&selection.accounts, &account.name)
-                    && passes(&selection.descriptions, &account.description)
-                    && passes(&selection.organizations, &account.organization)
+                selection.fits_account(account)
                     && all.iter().any(|(_, row)| {
                         row.account == account.name
                             && row.user.is_empty()
@@ -266,10 +254,7 @@ impl AccountingStore {
         let found: Vec<ResourceRecord> = crate::entities::resources::read(&mut unit, false).await?;
         let mut done = Changed::default();
         for resource in found {
-            let meant = passes(&selection.names, &resource.name)
-                && passes(&selection.servers, &resource.server)
-                && (selection.ids.is_empty() || selection.ids.contains(&resource.id));
-            if !meant {
+            if !selection.fits_resource(&resource) {
                 continue;
             }
             let full = format!("{}@{}", resource.name, resource.server);
@@ -277,7 +262,7 @@ impl AccountingStore {
                 .clusters
                 .iter()
                 .map(|(name, _)| name)
-                .filter(|name| passes(&selection.clusters, name))
+                .filter(|name| passes(&selection.clusters, *name))
                 .collect();
             if selection.clusters.is_empty() {
                 unit.execute(

@@ -143,10 +143,7 @@ impl AccountingStore {
         let mut unit = self.write().await?;
         let mut done = Changed::default();
         for resource in read(&mut unit, false).await? {
-            let meant = passes(&selection.names, &resource.name)
-                && passes(&selection.servers, &resource.server)
-                && (selection.ids.is_empty() || selection.ids.contains(&resource.id));
-            if !meant {
+            if !selection.fits_resource(&resource) {
                 continue;
             }
             let full = format!("{}@{}", resource.name, resource.server);
@@ -154,7 +151,7 @@ impl AccountingStore {
                 let number = || {
                     assignment
                         .value
-                        .parse::<i64>()
+                        .parse::<u32>()
                         .map(Cell::from)
                         .map_err(|_| AccountingError::Refused {
                             text: format!(
@@ -260,70 +257,27 @@ pub(crate) async fn read(unit: &mut Unit, with_deleted: bool) -> Result<Vec<Reso
     } else {
         "WHERE deleted = 0 "
     };
-    let sql = format!(
-        "SELECT id, name, server, description, server_type, kind, count, last_consumed, flags, deleted FROM resources {filter}ORDER BY id"
-    );
-    let kinds = [
-        Kind::Int,
-        Kind::Text,
-        Kind::Text,
-        Kind::Text,
-        Kind::Text,
-        Kind::Text,
-        Kind::Int,
-        Kind::Int,
-        Kind::Text,
-        Kind::Int,
-    ];
-    let number = |cell: &Cell| match cell {
-        Cell::Int(Some(value)) => u32::try_from(*value).unwrap_or(u32::MAX),
-        _ => 0,
-    };
-    let text = |cell: &Cell| match cell {
-        Cell::Text(Some(value)) => value.clone(),
-        _ => String::new(),
-    };
     let mut found: Vec<ResourceRecord> = unit
-        .rows(doing, &sql, &[], &kinds)
-        .await?
-        .iter()
-        .filter_map(|row| <&[Cell; 10]>::try_from(row.as_slice()).ok())
-        .map(
-            |[
-                id,
-                name,
-                server,
-                description,
-                server_type,
-                kind,
-                count,
-                last,
-                flags,
-                deleted,
-            ]| ResourceRecord {
-                id: number(id),
-                name: text(name),
-                server: text(server),
-                description: text(description),
-                server_type: text(server_type),
-                kind: text(kind),
-                count: number(count),
-                last_consumed: number(last),
-                flags: text(flags),
-                clusters: Vec::new(),
-                deleted: number(deleted) != 0,
-            },
-        )
-        .collect();
+        .records(doing, &format!("{filter}ORDER BY id"), &[])
+        .await?;
     let sql = "SELECT resource_id, cluster, allowed FROM resource_clusters ORDER BY cluster";
     for row in unit
         .rows(doing, sql, &[], &[Kind::Int, Kind::Text, Kind::Int])
         .await?
     {
-        if let [id, cluster, allowed] = row.as_slice()
-            && let Some(resource) = found.iter_mut().find(|resource| resource.id == number(id))
+        if let Ok(
+            [
+                Cell::Int(Some(id)),
+                Cell::Text(Some(cluster)),
+                Cell::Int(Some(allowed)),
+            ],
+        ) = <[Cell; 3]>::try_from(row)
+            && let Some(resource) = found
+                .iter_mut()
+                .find(|resource| i64::from(resource.id) == id)
         {
-            resource.clusters.push((text(cluster), number(allowed)));
+            let allowed = u32::try_from(allowed).unwrap_or(u32::MAX);
+            resource.clusters.push((cluster, allowed));
         }
     }
     Ok(found)

@@ -2,7 +2,9 @@
 //!
 //! Empty lists let everything pass; the others must all pass. Names are compared as they are stored. Source: `sacctmgr(1)`.
 
-use sluice_model::accounting::{AdminLevel, AssociationRecord};
+use sluice_model::accounting::{
+    AccountRecord, AdminLevel, AssociationRecord, ResourceRecord, UserRecord,
+};
 
 use crate::Result;
 use crate::cell::{Cell, Kind};
@@ -45,7 +47,7 @@ pub struct Selection {
 }
 
 /// Whether a list lets a value pass.
-pub(crate) fn passes(list: &[String], value: &str) -> bool {
+pub(crate) fn passes<T: PartialEq<V>, V: ?Sized>(list: &[T], value: &V) -> bool {
     list.is_empty() || list.iter().any(|item| item == value)
 }
 
@@ -71,7 +73,33 @@ impl Selection {
             && passes(&self.partitions, &row.partition)
             && passes(&self.default_qos, &row.default_qos)
             && (self.qos.is_empty() || row.qos.iter().flatten().any(|name| self.qos.contains(name)))
-            && (self.ids.is_empty() || self.ids.contains(&row.id))
+            && passes(&self.ids, &row.id)
+    }
+
+    /// What a user must be like, whatever the rows are.
+    pub(crate) fn fits_user(&self, user: &UserRecord) -> bool {
+        passes(&self.names, &user.name)
+            && passes(&self.admin_levels, &user.admin_level)
+            && (self.default_accounts.is_empty()
+                || user
+                    .default_accounts
+                    .iter()
+                    .any(|(_, account)| self.default_accounts.contains(account)))
+    }
+
+    /// What an account must be like, whatever the rows are.
+    pub(crate) fn fits_account(&self, account: &AccountRecord) -> bool {
+        passes(&self.names, &account.name)
+            && passes(&self.accounts, &account.name)
+            && passes(&self.descriptions, &account.description)
+            && passes(&self.organizations, &account.organization)
+    }
+
+    /// What a resource must be like, whatever its shares are.
+    pub(crate) fn fits_resource(&self, resource: &ResourceRecord) -> bool {
+        passes(&self.names, &resource.name)
+            && passes(&self.servers, &resource.server)
+            && passes(&self.ids, &resource.id)
     }
 }
 

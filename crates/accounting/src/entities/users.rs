@@ -10,7 +10,7 @@ use crate::database::Unit;
 use crate::entities::accounts::coordinators;
 use crate::entities::associations::{self, AddedUser};
 use crate::entities::transactions::{Entry, note};
-use crate::entities::{clusters, distinct};
+use crate::entities::{clusters, distinct, note_texts};
 use crate::{AccountingError, AccountingStore, Change, NewUser, Result};
 
 const ADDING: &str = "adding the user";
@@ -61,7 +61,7 @@ impl AccountingStore {
         } else {
             distinct(&user.partitions)
         };
-        let mut is_noted = false;
+        let mut is_noted = !user_is_new;
         for (cluster_id, cluster) in
             associations::target_clusters(&mut unit, &user.clusters).await?
         {
@@ -91,13 +91,9 @@ impl AccountingStore {
                         deleted: false,
                         ..user.template.clone()
                     };
-                    if !is_noted && user_is_new {
+                    if !is_noted {
                         put(&mut unit, &user.name, user.admin_level, change.now).await?;
-                        let level = match user.admin_level.unwrap_or_default().to_cell() {
-                            Cell::Int(Some(level)) => level,
-                            _ => 1,
-                        };
-                        let info = format!("admin_level={level}");
+                        let info = note_texts::admin_level(user.admin_level.unwrap_or_default());
                         let entry = Entry {
                             action: "Add Users",
                             cluster: "",

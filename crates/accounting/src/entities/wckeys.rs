@@ -4,7 +4,7 @@
 
 use sluice_model::accounting::WckeyRecord;
 
-use crate::cell::{Cell, Kind};
+use crate::cell::Cell;
 use crate::database::Unit;
 use crate::entities::clusters;
 use crate::entities::selection::Selection;
@@ -24,31 +24,12 @@ impl AccountingStore {
         let mut found = Vec::new();
         let deleted = if with_deleted { "" } else { " AND deleted = 0" };
         for (cluster_id, cluster) in clusters::select(&mut unit, &[]).await? {
-            let sql = format!(
-                "SELECT id, name, user_name, is_default, deleted FROM wckeys WHERE cluster_id = $1{deleted} ORDER BY name, user_name"
-            );
-            let kinds = [Kind::Int, Kind::Text, Kind::Text, Kind::Int, Kind::Int];
-            for row in unit.rows(doing, &sql, &[cluster_id.into()], &kinds).await? {
-                if let Ok(
-                    [
-                        Cell::Int(Some(id)),
-                        Cell::Text(Some(name)),
-                        Cell::Text(Some(user)),
-                        Cell::Int(default),
-                        Cell::Int(deleted),
-                    ],
-                ) = <[Cell; 5]>::try_from(row)
-                {
-                    found.push(WckeyRecord {
-                        id: u32::try_from(id).unwrap_or(0),
-                        cluster: cluster.clone(),
-                        name,
-                        user,
-                        is_default: default.unwrap_or(0) != 0,
-                        deleted: deleted.unwrap_or(0) != 0,
-                    });
-                }
-            }
+            let tail = format!("WHERE cluster_id = $1{deleted} ORDER BY name, user_name");
+            let keys: Vec<WckeyRecord> = unit.records(doing, &tail, &[cluster_id.into()]).await?;
+            found.extend(keys.into_iter().map(|key| WckeyRecord {
+                cluster: cluster.clone(),
+                ..key
+            }));
         }
         unit.commit(doing).await?;
         Ok(found)
