@@ -13,6 +13,11 @@ pub fn line(text: impl AsRef<str>) {
     text_out(&format!("{}\n", text.as_ref()));
 }
 
+/// Writes lines to stdout, all at once.
+pub fn lines(texts: &[String]) {
+    text_out(&(texts.join("\n") + "\n"));
+}
+
 /// Writes text to stdout as it is.
 pub fn text_out(text: &str) {
     bytes_out(text.as_bytes());
@@ -37,6 +42,13 @@ pub fn bytes_err(bytes: &[u8]) {
 /// Writes a line to stderr.
 pub fn error_line(text: impl AsRef<str>) {
     bytes_err(format!("{}\n", text.as_ref()).as_bytes());
+}
+
+/// The system's text of an error, without its number.
+#[must_use]
+pub fn os_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_string()
 }
 
 /// Writes a line to stderr, and below it what the error advises.

@@ -34,16 +34,30 @@ pub struct CreatedStep {
     pub tasks: u32,
 }
 
-/// Jobs and when the answer was taken.
-#[derive(Debug, Clone, Default)]
-pub struct JobList {
-    /// The jobs.
-    pub jobs: Vec<JobInfo>,
-    /// When.
-    pub time: Option<UnixSeconds>,
+/// The value of a key of the configuration that the controller shows.
+#[must_use]
+pub fn config_value<'a>(config: &'a v1::ShowConfigReply, key: &str) -> Option<&'a str> {
+    let mut entries = config.entries.iter();
+    let entry = entries.find(|entry| entry.key == key)?;
+    Some(&entry.value)
 }
 
 impl Client {
+    /// The configuration that is in force.
+    pub async fn config(&self) -> Result<v1::ShowConfigReply, ClientError> {
+        let request = v1::ShowConfigRequest {};
+        Ok(self.admin().show_config(request).await?.into_inner())
+    }
+
+    /// AccountingStorageTRES, in its order.
+    pub async fn accounting_tres(&self) -> Result<Vec<String>, ClientError> {
+        let config = self.config().await?;
+        let list = config_value(&config, "AccountingStorageTRES");
+        Ok(list
+            .map(|list| list.split(',').map(String::from).collect())
+            .unwrap_or_default())
+    }
+
     /// Is the controller there.
     pub async fn ping(&self) -> Result<v1::PingReply, ClientError> {
         Ok(self
@@ -101,30 +115,19 @@ impl Client {
     }
 
     /// Jobs in memory.
-    pub async fn jobs(&self, request: v1::ListJobsRequest) -> Result<JobList, ClientError> {
-        let mut stream = self.scheduler().list_jobs(request).await?.into_inner();
-        let mut list = JobList::default();
-        while let Some(chunk) = stream.message().await? {
-            list.time = Some(UnixSeconds(chunk.time));
-            for job in chunk.jobs {
-                list.jobs.push(
-                    sluice_proto::job_from_bytes(job)
-                        .map_err(|error| ClientError::Other(error.to_string()))?,
-                );
-            }
-        }
-        Ok(list)
+    pub async fn jobs(&self, request: v1::ListJobsRequest) -> Result<Vec<JobInfo>, ClientError> {
+        let mut jobs = Vec::new();
+        self.each_job(request, |_, job| jobs.push(job)).await?;
+        Ok(jobs)
     }
 
     /// A job by its id, with every task of an array.
     pub async fn job(&self, id: u32) -> Result<Vec<JobInfo>, ClientError> {
-        Ok(self
-            .jobs(v1::ListJobsRequest {
-                job_ids: vec![id],
-                ..Default::default()
-            })
-            .await?
-            .jobs)
+        self.jobs(v1::ListJobsRequest {
+            job_ids: vec![id],
+            ..Default::default()
+        })
+        .await
     }
 
     /// Steps, of one job or all.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 
 use crate::client::{Client, ClientError};
+use crate::submit::options::Options;
 
 /// What each node runs. Arguments: target, mode, force, times (seconds of access and modification, or empty).
 pub(super) const WRITER: &str = r#"
@@ -50,7 +51,8 @@ impl Copying {
     /// What to tell the user, without the command's name.
     pub fn copy(&self, source: &Path, target: &Path) -> Result<(), String> {
         let shown = source.display();
-        let unreadable = |error| format!("Can't open `{shown}`: {}", super::srun::os_text(&error));
+        let unreadable =
+            |error| format!("Can't open `{shown}`: {}", crate::output::os_text(&error));
         let file = File::open(source).map_err(unreadable)?;
         let about = file.metadata().map_err(unreadable)?;
         if !about.is_file() {
@@ -171,8 +173,24 @@ fn parse_ldd(text: &str) -> Vec<PathBuf> {
         .collect()
 }
 
+/// A destination that ends in `/` is a folder: the file keeps its name.
+pub(super) fn with_name(target: &str, source: &Path) -> PathBuf {
+    if !target.ends_with('/') {
+        return PathBuf::from(target);
+    }
+    Path::new(target).join(source.file_name().unwrap_or_default())
+}
+
+/// The folders whose libraries are not copied when `--send-libs` asks for the others; the option `exclude` names them.
+pub(super) fn wanted_libraries(options: &Options, exclude: &str) -> Option<Vec<PathBuf>> {
+    options
+        .get("send-libs")
+        .filter(|word| !word.eq_ignore_ascii_case("no"))
+        .map(|_| excluded_folders(options.get(exclude)))
+}
+
 /// `--exclude` and BcastExclude: folders; `NONE` = no folder.
-pub(super) fn excluded_folders(text: Option<&str>) -> Vec<PathBuf> {
+fn excluded_folders(text: Option<&str>) -> Vec<PathBuf> {
     match text {
         Some(text) if text.eq_ignore_ascii_case("NONE") => Vec::new(),
         Some(text) => text.split(',').map(PathBuf::from).collect(),
@@ -255,6 +273,19 @@ mod tests {
         let library = dir.path().join("prog_libs").join("libx.so");
         assert!(write(&library, "yes", b"x").status.success());
         assert!(library.exists());
+    }
+
+    /// Destinations that are folders.
+    #[test]
+    fn destinations() {
+        assert_eq!(
+            with_name("/tmp/", Path::new("in/x.bin")),
+            PathBuf::from("/tmp/x.bin")
+        );
+        assert_eq!(
+            with_name("/tmp/y", Path::new("in/x.bin")),
+            PathBuf::from("/tmp/y")
+        );
     }
 
     /// Lines of ldd that name a file; the loader and the kernel's own object are none.

@@ -80,6 +80,16 @@ impl Place {
         }
     }
 
+    /// The exit status of a command: SLURM_EXIT_ERROR in the place of 1.
+    #[must_use]
+    pub fn exit_code(&self, code: i32) -> i32 {
+        let wanted = self.variable("SLURM_EXIT_ERROR");
+        match wanted.and_then(|text| text.parse().ok()) {
+            Some(other) if code == 1 => other,
+            _ => code,
+        }
+    }
+
     /// How times are printed.
     #[must_use]
     pub fn times(&self, now: UnixSeconds) -> TimeStyle {

@@ -20,9 +20,17 @@ fn named(options: &Options, own: &str) -> Result<bool, String> {
         "--cluster"
     };
     Err(format!(
-        "{}: error: '{list}' can't be reached now, or it is an invalid entry for {origin}.  Use 'sacctmgr list clusters' to see available clusters.",
-        options.command.name()
+        "{}: error: {}",
+        options.command.name(),
+        unreachable(list, origin)
     ))
+}
+
+/// What is said about clusters that are not this one; `origin` is where they were named.
+pub(super) fn unreachable(list: &str, origin: &str) -> String {
+    format!(
+        "'{list}' can't be reached now, or it is an invalid entry for {origin}.  Use 'sacctmgr list clusters' to see available clusters."
+    )
 }
 
 /// Tells about clusters that are not there; true when the command may go on.

@@ -13,13 +13,15 @@ use sluice_proto::v1::{CountRange, JobQuery};
 
 use super::block_on;
 use super::caller::{Place, now, uid_of};
+use super::scontrol_jobs::selectors;
+use super::sshare::delimited_style;
 use super::{structured, structured_accounting};
 use crate::client::{Client, ClientError};
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
 use crate::format::sacct::{
-    FORMAT_BRIEF, FORMAT_COMPLETION, FORMAT_DEFAULT, FORMAT_LONG, SacctColumn, TableStyle, columns,
-    header, help_format, job_lines,
+    FORMAT_BRIEF, FORMAT_COMPLETION, FORMAT_DEFAULT, FORMAT_LONG, SacctColumn, columns, header,
+    help_format, job_lines,
 };
 use crate::format::sacct_fields::SacctView;
 use crate::output;
@@ -97,24 +99,11 @@ fn values(parsed: &Parsed, names: &[&str]) -> Vec<String> {
         .given
         .iter()
         .filter(|given| names.contains(&given.name))
-        .filter_map(|given| given.value.as_deref())
-        .flat_map(split_outside_brackets)
+        .filter_map(|given| given.value.as_ref())
+        .flat_map(|text| selectors(std::slice::from_ref(text)))
+        .map(|item| item.trim().to_string())
+        .filter(|item| !item.is_empty())
         .collect()
-}
-
-fn split_outside_brackets(text: &str) -> Vec<String> {
-    let mut depth = 0_u32;
-    text.split(|letter| {
-        match letter {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        letter == ',' && depth == 0
-    })
-    .map(|item| item.trim().to_string())
-    .filter(|item| !item.is_empty())
-    .collect()
 }
 
 fn query(options: &Options, parsed: &Parsed, place: &Place) -> Result<JobQuery, String> {
@@ -353,18 +342,7 @@ async fn show(options: &Options, place: &Place, columns: &[SacctColumn], query: 
             expand_paths(job);
         }
     }
-    let delimiter = options.get("delimiter").unwrap_or("|").to_string();
-    let style = match (options.has("parsable"), options.has("parsable2")) {
-        (_, true) => TableStyle::Delimited {
-            delimiter,
-            trailing: false,
-        },
-        (true, _) => TableStyle::Delimited {
-            delimiter,
-            trailing: true,
-        },
-        _ => TableStyle::Padded,
-    };
+    let style = delimited_style(options, options.get("delimiter").unwrap_or("|"));
     let view = SacctView {
         times: place.times(now()),
         unit: options.get("units").and_then(|text| text.chars().next()),

@@ -10,11 +10,12 @@ use sluice_proto::v1;
 
 use super::caller::Place;
 use super::sacctmgr_add::add;
-use super::sacctmgr_change::{delete, modify};
+use super::sacctmgr_change::modify;
+use super::sacctmgr_delete::delete;
 use super::sacctmgr_dump::dump;
 use super::sacctmgr_file::load;
 use super::sacctmgr_show::show;
-use super::scontrol::is_keyword;
+use super::scontrol::{is_keyword, words_of};
 use super::{block_on, version_text};
 use crate::client::{Client, ClientError};
 use crate::flags::Command;
@@ -45,6 +46,12 @@ impl Session {
         self.readonly
     }
 
+    /// Shows what would be done, and asks whether to do it.
+    pub fn approves(&self, plan: &[String]) -> bool {
+        output::lines(plan);
+        self.confirmed()
+    }
+
     /// Asks whether to go on; `-i` means yes. No answer in time means no.
     pub fn confirmed(&self) -> bool {
         if self.options.has("immediate") {
@@ -56,6 +63,21 @@ impl Session {
         }
         yes
     }
+}
+
+/// What is told when everything is there already.
+pub(super) const NOTHING_NEW: &str = " Nothing new added.";
+
+/// Entities that are added and deleted.
+pub(super) const ENTITIES: &str =
+    "\"Account\", \"Cluster\", \"Coordinator\", \"Federation\", \"QOS\", \"Resource\", or \"User\"";
+
+/// A command about something that there is not; exit status 1.
+pub(super) fn no_entity(verb: &str, entities: &str) -> i32 {
+    output::error_line(format!(
+        "No valid entity in {verb} command\nInput line must include {entities}"
+    ));
+    1
 }
 
 /// Asks a question until it is answered with yes or no.
@@ -115,36 +137,6 @@ pub fn run(parsed: &Parsed) -> i32 {
         return block_on(interactive(&mut session));
     }
     block_on(execute(&mut session, &parsed.operands))
-}
-
-/// Splits a line at blanks outside quotes.
-fn words_of(line: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut quote = None;
-    let mut open = false;
-    for letter in line.chars() {
-        match (quote, letter) {
-            (Some(mark), letter) if letter == mark => quote = None,
-            (None, '"' | '\'') => {
-                quote = Some(letter);
-                if !open {
-                    words.push(String::new());
-                    open = true;
-                }
-            }
-            (None, letter) if letter.is_whitespace() => open = false,
-            (_, letter) => {
-                if !open {
-                    words.push(String::new());
-                    open = true;
-                }
-                if let Some(word) = words.last_mut() {
-                    word.push(letter);
-                }
-            }
-        }
-    }
-    words
 }
 
 async fn interactive(session: &mut Session) -> i32 {
@@ -262,8 +254,7 @@ async fn clear(words: &[String]) -> Result<i32, ClientError> {
         .first()
         .is_some_and(|word| is_keyword(&word.to_ascii_lowercase(), "stats", 1))
     {
-        output::error_line("No valid entity in clear command\nInput line must include \"Stats\"");
-        return Ok(1);
+        return Ok(no_entity("clear", "\"Stats\""));
     }
     let client = Client::connect(PATIENCE).await?;
     client

@@ -1,4 +1,4 @@
-//! `sacctmgr add …`: clusters, accounts, users, QOS, coordinators and resources.
+//! `sacctmgr add …`: clusters, accounts, users, QOS and coordinators. Resources are in [`super::sacctmgr_resources`].
 //!
 //! A change is planned by the controller first (dry run), shown, asked for, and then made. Source: sacctmgr(1).
 
@@ -6,11 +6,12 @@ use sluice_model::accounting::AssociationRecord;
 use sluice_model::error_code::ErrorCode;
 use sluice_proto::v1;
 
-use super::sacctmgr::{PATIENCE, Session};
-use super::sacctmgr_settings::{Of, lines};
+use super::sacctmgr::{ENTITIES, NOTHING_NEW, PATIENCE, Session, no_entity};
+use super::sacctmgr_resources::add_resource;
+use super::sacctmgr_settings::{Of, assignment, lines};
 use super::sacctmgr_show::records;
-use super::sacctmgr_words::{Pair, Words, admin_level, assignments, plain};
-use super::scontrol::is_keyword;
+use super::sacctmgr_words::{Words, admin_level, assignments};
+use super::scontrol::{is_any_keyword, is_keyword};
 use crate::client::{Client, ClientError};
 use crate::output;
 
@@ -19,7 +20,7 @@ pub(super) async fn add(session: &Session, words: &[String]) -> Result<i32, Clie
         return Ok(1);
     }
     let Some((entity, rest)) = words.split_first() else {
-        return Ok(bad_add());
+        return Ok(no_entity("add", ENTITIES));
     };
     let words = Words::new(rest);
     let result = match entity.to_ascii_lowercase().as_str() {
@@ -35,7 +36,7 @@ pub(super) async fn add(session: &Session, words: &[String]) -> Result<i32, Clie
             output::error_line(FEDERATIONS);
             Ok(1)
         }
-        _ => Ok(bad_add()),
+        _ => Ok(no_entity("add", ENTITIES)),
     };
     match result {
         // What is there already, or is missing, is no failure of the tool: Slurm says so on stdout.
@@ -57,14 +58,6 @@ fn is_no_change(text: &str) -> bool {
         .any(|begin| text.trim_start().starts_with(begin))
 }
 
-fn bad_add() -> i32 {
-    output::error_line("No valid entity in add command");
-    output::error_line(
-        "Input line must include \"Account\", \"Cluster\", \"Coordinator\", \"Federation\", \"QOS\", \"Resource\", or \"User\"",
-    );
-    1
-}
-
 /// Rows as sacctmgr shows them: `  C = oracle     A = bio                  U = alice    `.
 pub(super) fn association_lines(rows: &[AssociationRecord]) -> Vec<String> {
     rows.iter()
@@ -81,13 +74,10 @@ pub(super) fn association_lines(rows: &[AssociationRecord]) -> Vec<String> {
         .collect()
 }
 
-/// Everything that adding takes: conditions are settings here, whatever stands in front of them.
-fn settings(words: &Words, keys: &[(&str, usize)]) -> Option<Vec<v1::Assignment>> {
-    let pairs: Vec<Pair> = words.pairs.iter().chain(&words.set).cloned().collect();
-    assignments(Of::Association, &pairs, &words.loose, |pair| {
-        keys.iter()
-            .any(|(name, least)| is_keyword(&pair.key, name, *least))
-            .then_some(Ok(None))
+/// Everything that adding takes: conditions are settings here, whatever stands in front of them. `keys` are no settings.
+fn settings(of: Of, words: &Words, keys: &[(&str, usize)]) -> Option<Vec<v1::Assignment>> {
+    assignments(of, &words.all_pairs(), &words.loose, |pair| {
+        is_any_keyword(&pair.key, keys).then_some(Ok(None))
     })
 }
 
@@ -103,7 +93,7 @@ const ACCOUNT_KEYS: &[(&str, usize)] = &[
 ];
 
 async fn add_accounts(session: &Session, words: &Words) -> Result<i32, ClientError> {
-    let Some(assignments) = settings(words, ACCOUNT_KEYS) else {
+    let Some(assignments) = settings(Of::Association, words, ACCOUNT_KEYS) else {
         return Ok(1);
     };
     let names = words.all_names(&[("names", 1), ("accounts", 1), ("accts", 4)]);
@@ -166,8 +156,7 @@ async fn add_accounts(session: &Session, words: &Words) -> Result<i32, ClientErr
         }
         text.extend(shown.iter().filter(|line| late(line)).cloned());
     }
-    output::text_out(&(text.join("\n") + "\n"));
-    if !session.confirmed() {
+    if !session.approves(&text) {
         return Ok(0);
     }
     client
@@ -178,18 +167,13 @@ async fn add_accounts(session: &Session, words: &Words) -> Result<i32, ClientErr
         })
         .await?;
     if let Some(flags) = words.value("flags", 2) {
-        let flags = v1::Assignment {
-            field: "flags".to_string(),
-            value: flags.to_string(),
-            ..Default::default()
-        };
         let request = v1::ModifyRequest {
             entity: v1::AccountingEntity::Account as i32,
             selection: Some(v1::EntitySelection {
                 names: plan.added,
                 ..Default::default()
             }),
-            assignments: vec![flags],
+            assignments: vec![assignment("flags", flags)],
             dry_run: false,
         };
         client.accounting().modify(request).await?;
@@ -212,7 +196,7 @@ const USER_KEYS: &[(&str, usize)] = &[
 ];
 
 async fn add_users(session: &Session, words: &Words) -> Result<i32, ClientError> {
-    let Some(assignments) = settings(words, USER_KEYS) else {
+    let Some(assignments) = settings(Of::Association, words, USER_KEYS) else {
         return Ok(1);
     };
     let names = words.all_names(&[("names", 1), ("users", 1)]);
@@ -220,15 +204,12 @@ async fn add_users(session: &Session, words: &Words) -> Result<i32, ClientError>
         output::error_line(" Need name of user to add.");
         return Ok(1);
     }
-    let level = match words.value("adminlevel", 2) {
-        None => None,
-        Some(text) => match admin_level(text) {
-            Some(level) => Some(level),
-            None => {
-                output::error_line(format!(" Bad admin level: {text}"));
-                return Ok(1);
-            }
-        },
+    let level = match words.value("adminlevel", 2).map(admin_level).transpose() {
+        Ok(level) => level,
+        Err(text) => {
+            output::error_line(text);
+            return Ok(1);
+        }
     };
     let default_account = words
         .value("defaultaccount", 8)
@@ -273,7 +254,7 @@ async fn add_users(session: &Session, words: &Words) -> Result<i32, ClientError>
     };
     let rows: Vec<AssociationRecord> = records(plan.associations)?;
     if rows.is_empty() && plan.added.is_empty() && plan.wckeys.is_empty() {
-        output::line(" Nothing new added.");
+        output::line(NOTHING_NEW);
         return Ok(1);
     }
     let mut text = Vec::new();
@@ -308,8 +289,7 @@ async fn add_users(session: &Session, words: &Words) -> Result<i32, ClientError>
         text.push(" Non Default Settings".to_string());
         text.extend(shown);
     }
-    output::text_out(&(text.join("\n") + "\n"));
-    if !session.confirmed() {
+    if !session.approves(&text) {
         return Ok(0);
     }
     client
@@ -331,7 +311,7 @@ async fn add_clusters(session: &Session, words: &Words) -> Result<i32, ClientErr
         ("fedstate", 4),
         ("names", 1),
     ];
-    let Some(assignments) = settings(words, &keys) else {
+    let Some(assignments) = settings(Of::Association, words, &keys) else {
         return Ok(1);
     };
     if words.value("federation", 3).is_some()
@@ -383,8 +363,7 @@ async fn add_clusters(session: &Session, words: &Words) -> Result<i32, ClientErr
         text.push(" Default Limits".to_string());
         text.extend(shown);
     }
-    output::text_out(&(text.join("\n") + "\n"));
-    if !session.confirmed() {
+    if !session.approves(&text) {
         return Ok(0);
     }
     for name in &new {
@@ -397,11 +376,7 @@ async fn add_clusters(session: &Session, words: &Words) -> Result<i32, ClientErr
 }
 
 async fn add_qos(session: &Session, words: &Words) -> Result<i32, ClientError> {
-    let pairs: Vec<Pair> = words.pairs.iter().chain(&words.set).cloned().collect();
-    let is_name = |pair: &Pair| is_keyword(&pair.key, "names", 1);
-    let Some(assignments) = assignments(Of::Qos, &pairs, &words.loose, |pair| {
-        is_name(pair).then_some(Ok(None))
-    }) else {
+    let Some(assignments) = settings(Of::Qos, words, &[("names", 1)]) else {
         return Ok(1);
     };
     let names = words.all_names(&[("names", 1)]);
@@ -421,7 +396,7 @@ async fn add_qos(session: &Session, words: &Words) -> Result<i32, ClientError> {
         .await?
         .into_inner();
     if plan.names.is_empty() {
-        output::line(" Nothing new added.");
+        output::line(NOTHING_NEW);
         return Ok(1);
     }
     let mut text = vec![" Adding QOS(s)".to_string()];
@@ -432,8 +407,7 @@ async fn add_qos(session: &Session, words: &Words) -> Result<i32, ClientError> {
         text.push(format!("  {:<14} = {}", "Description", plan.names[0]));
     }
     text.extend(shown);
-    output::text_out(&(text.join("\n") + "\n"));
-    if !session.confirmed() {
+    if !session.approves(&text) {
         return Ok(0);
     }
     client
@@ -445,6 +419,10 @@ async fn add_qos(session: &Session, words: &Words) -> Result<i32, ClientError> {
         .await?;
     Ok(0)
 }
+
+/// Keys of a coordinator command.
+pub(super) const COORDINATOR_KEYS: &[(&str, usize)] =
+    &[("accounts", 1), ("accts", 4), ("names", 1), ("users", 1)];
 
 /// Accounts and users of a coordinator command.
 pub(super) fn coordinator_request(words: &Words, remove: bool) -> v1::SetCoordinatorsRequest {
@@ -461,10 +439,7 @@ pub(super) fn coordinator_request(words: &Words, remove: bool) -> v1::SetCoordin
 }
 
 async fn add_coordinators(session: &Session, words: &Words) -> Result<i32, ClientError> {
-    if words.refuse_unknown(
-        &[("accounts", 1), ("accts", 4), ("names", 1), ("users", 1)],
-        "",
-    ) {
+    if words.refuse_unknown(COORDINATOR_KEYS, "") {
         return Ok(1);
     }
     let request = coordinator_request(words, false);
@@ -481,166 +456,12 @@ async fn add_coordinators(session: &Session, words: &Words) -> Result<i32, Clien
     text.extend(request.users.iter().map(|name| format!("  {name}")));
     text.push(" To Account(s) and all sub-accounts".to_string());
     text.extend(request.accounts.iter().map(|name| format!("  {name}")));
-    output::text_out(&(text.join("\n") + "\n"));
-    if !session.confirmed() {
+    if !session.approves(&text) {
         return Ok(0);
     }
     client
         .accounting()
         .set_coordinators(v1::SetCoordinatorsRequest {
-            dry_run: false,
-            ..request
-        })
-        .await?;
-    Ok(0)
-}
-
-/// What is set on a resource; `None` = said why not.
-pub(super) fn resource_assignments(
-    pairs: &[Pair],
-    conditions: &[(&str, usize)],
-    loose: &[String],
-) -> Option<Vec<v1::Assignment>> {
-    let number = |field: &str, pair: &Pair| {
-        let value = pair.value.trim_end_matches('%');
-        match value.parse::<u32>() {
-            Ok(_) => Ok(Some(v1::Assignment {
-                field: field.to_string(),
-                value: value.to_string(),
-                ..Default::default()
-            })),
-            Err(_) => Err(format!(
-                "sacctmgr: error: Invalid value for {} ({})",
-                pair.key, pair.value
-            )),
-        }
-    };
-    assignments(Of::Association, pairs, loose, |pair| {
-        match pair.key.as_str() {
-            key if conditions
-                .iter()
-                .any(|(name, least)| is_keyword(key, name, *least)) =>
-            {
-                Some(Ok(None))
-            }
-            key if is_keyword(key, "allowed", 1) || is_keyword(key, "percentallowed", 1) => {
-                Some(number("allowed", pair))
-            }
-            key if is_keyword(key, "count", 3) => Some(number("count", pair)),
-            key if is_keyword(key, "lastconsumed", 1) => Some(number("last_consumed", pair)),
-            key if is_keyword(key, "description", 1) => Some(Ok(Some(plain("description", pair)))),
-            key if is_keyword(key, "servertype", 7) => Some(Ok(Some(plain("server_type", pair)))),
-            key if is_keyword(key, "flags", 2) => Some(Ok(Some(plain("flags", pair)))),
-            _ => Some(
-                Err(String::new())
-                    .map_err(|_: String| format!(" Unknown resource option {}", pair.key)),
-            ),
-        }
-    })
-}
-
-async fn add_resource(session: &Session, words: &Words) -> Result<i32, ClientError> {
-    let pairs: Vec<Pair> = words.pairs.iter().chain(&words.set).cloned().collect();
-    let keys = [("clusters", 2), ("names", 1), ("server", 6), ("type", 1)];
-    let Some(given) = resource_assignments(&pairs, &keys, &words.loose) else {
-        return Ok(1);
-    };
-    let Some(name) = words.all_names(&[("names", 1)]).into_iter().next() else {
-        output::error_line(" Need name of resource to add.");
-        return Ok(1);
-    };
-    let value = |field: &str| {
-        given
-            .iter()
-            .rev()
-            .find(|item| item.field == field)
-            .map(|item| item.value.clone())
-    };
-    let allowed = value("allowed").and_then(|text| text.parse().ok());
-    let kind = words.value("type", 1);
-    let server = words
-        .list("server", 6)
-        .into_iter()
-        .next()
-        .unwrap_or_else(|| "slurmdb".to_string());
-    let client = Client::connect(PATIENCE).await?;
-    let known = client
-        .accounting()
-        .list_resources(v1::ListResourcesRequest::default())
-        .await?
-        .into_inner()
-        .resources;
-    let exists = known
-        .iter()
-        .any(|item| item.name == name && item.server == server);
-    if !exists && kind.is_none() {
-        output::error_line(format!(
-            " Need to designate a resource type to initially add '{name}'."
-        ));
-        return Ok(1);
-    }
-    let resource = v1::ResourceRecord {
-        name: name.clone(),
-        server: server.clone(),
-        description: value("description").unwrap_or_else(|| name.clone()),
-        server_type: value("server_type").unwrap_or_default(),
-        kind: "License".to_string(),
-        count: value("count")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0),
-        flags: value("flags").unwrap_or_default(),
-        clusters: words
-            .list("clusters", 2)
-            .into_iter()
-            .map(|cluster| v1::ResourceShare {
-                cluster: cluster.to_lowercase(),
-                allowed: allowed.unwrap_or(0),
-            })
-            .collect(),
-        ..Default::default()
-    };
-    let request = v1::AddResourceRequest {
-        resource: Some(resource.clone()),
-        dry_run: true,
-    };
-    let plan = client
-        .accounting()
-        .add_resource(request.clone())
-        .await?
-        .into_inner();
-    if plan.names.is_empty() {
-        output::line(" Nothing new added.");
-        return Ok(1);
-    }
-    let (shares, new): (Vec<&String>, Vec<&String>) = plan
-        .names
-        .iter()
-        .partition(|name| name.starts_with("Cluster - "));
-    let mut text = vec![" Adding Resource(s)".to_string()];
-    text.push(format!("  {name}@{server}"));
-    text.extend(shares.iter().map(|share| format!("   {share}")));
-    if !new.is_empty() {
-        text.push(" Settings".to_string());
-        for (label, value) in [
-            ("Name", name.clone()),
-            ("Server", server),
-            ("Description", resource.description.clone()),
-            ("ServerType", resource.server_type.clone()),
-            ("Count", resource.count.to_string()),
-            ("Type", resource.kind.clone()),
-        ] {
-            if !value.is_empty() {
-                text.push(format!("  {label:<14} = {value}"));
-            }
-        }
-    }
-    output::text_out(&(text.join("\n") + "\n"));
-    if !session.confirmed() {
-        return Ok(0);
-    }
-    client
-        .accounting()
-        .add_resource(v1::AddResourceRequest {
             dry_run: false,
             ..request
         })

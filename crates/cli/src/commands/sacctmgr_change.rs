@@ -1,4 +1,4 @@
-//! `sacctmgr modify …` and `sacctmgr delete …`.
+//! `sacctmgr modify …`, and which entities a command is about. Deleting is in [`super::sacctmgr_delete`].
 //!
 //! What a selection means and what would be done is told by the controller (dry run), asked for, and then done.
 //! Source: sacctmgr(1) and its output.
@@ -6,10 +6,9 @@
 use sluice_model::accounting::AssociationRecord;
 use sluice_proto::v1::{self, AccountingEntity};
 
-use super::sacctmgr::{PATIENCE, Session};
-use super::sacctmgr_add::{
-    FEDERATIONS, association_lines, coordinator_request, resource_assignments,
-};
+use super::sacctmgr::{PATIENCE, Session, no_entity};
+use super::sacctmgr_add::{FEDERATIONS, association_lines};
+use super::sacctmgr_resources::resource_assignments;
 use super::sacctmgr_settings::{Of, lines};
 use super::sacctmgr_show::records;
 use super::sacctmgr_words::{Pair, Words, admin_level, assignments, plain};
@@ -43,13 +42,13 @@ pub(super) const ROW_KEYS: &[(&str, usize)] = &[
 ];
 
 /// The selection that conditions make. `own` are the keys that name the entities themselves.
-fn selection(words: &Words, own: &[(&str, usize)]) -> Option<v1::EntitySelection> {
+pub(super) fn selection(words: &Words, own: &[(&str, usize)]) -> Option<v1::EntitySelection> {
     let mut levels = Vec::new();
     for text in words.list("adminlevel", 2) {
         match admin_level(&text) {
-            Some(level) => levels.push(v1::AdminLevel::from(level) as i32),
-            None => {
-                output::error_line(format!(" Bad admin level: {text}"));
+            Ok(level) => levels.push(v1::AdminLevel::from(level) as i32),
+            Err(text) => {
+                output::error_line(text);
                 return None;
             }
         }
@@ -95,7 +94,7 @@ fn selection(words: &Words, own: &[(&str, usize)]) -> Option<v1::EntitySelection
     })
 }
 
-fn entity_of(word: &str) -> Option<AccountingEntity> {
+pub(super) fn entity_of(word: &str) -> Option<AccountingEntity> {
     let word = word.to_ascii_lowercase();
     match word.as_str() {
         word if is_keyword(word, "accounts", 1) || is_keyword(word, "accts", 4) => {
@@ -111,10 +110,10 @@ fn entity_of(word: &str) -> Option<AccountingEntity> {
 }
 
 /// Keys with the least length of each.
-type Keys = &'static [(&'static str, usize)];
+pub(super) type Keys = &'static [(&'static str, usize)];
 
 /// Keys that name an entity, and conditions beside them.
-fn keys_of(entity: AccountingEntity) -> (Keys, Keys) {
+pub(super) fn keys_of(entity: AccountingEntity) -> (Keys, Keys) {
     match entity {
         AccountingEntity::Account => (&[("names", 1), ("accounts", 2), ("accts", 4)], ROW_KEYS),
         AccountingEntity::User => (&[("names", 1), ("users", 1)], ROW_KEYS),
@@ -158,13 +157,14 @@ fn own_setting(
     };
     match entity {
         AccountingEntity::User => match key {
-            key if is_keyword(key, "adminlevel", 2) => Some(match admin_level(&pair.value) {
-                Some(level) => Ok(Some(v1::Assignment {
-                    value: level.as_str().to_lowercase(),
-                    ..plain("admin_level", pair)
-                })),
-                None => Err(format!(" Bad admin level: {}", pair.value)),
-            }),
+            key if is_keyword(key, "adminlevel", 2) => {
+                Some(admin_level(&pair.value).map(|level| {
+                    Some(v1::Assignment {
+                        value: level.as_str().to_lowercase(),
+                        ..plain("admin_level", pair)
+                    })
+                }))
+            }
             key if is_keyword(key, "defaultaccount", 8) || is_keyword(key, "defaultacct", 10) => {
                 lower("default_account")
             }
@@ -245,14 +245,14 @@ pub(super) async fn modify(session: &Session, words: &[String]) -> Result<i32, C
         return Ok(1);
     }
     let Some((entity, rest)) = words.split_first() else {
-        return Ok(bad("modify", MODIFY_ENTITIES));
+        return Ok(no_entity("modify", MODIFY_ENTITIES));
     };
     if is_keyword(&entity.to_ascii_lowercase(), "federations", 1) {
         output::error_line(FEDERATIONS);
         return Ok(1);
     }
     let Some(entity) = entity_of(entity) else {
-        return Ok(bad("modify", MODIFY_ENTITIES));
+        return Ok(no_entity("modify", MODIFY_ENTITIES));
     };
     let words = Words::new(rest);
     let (own, conditions) = keys_of(entity);
@@ -291,7 +291,7 @@ pub(super) async fn modify(session: &Session, words: &[String]) -> Result<i32, C
         let limits = lines(Of::Association, &given);
         if !limits.is_empty() {
             output::line("  Default Limits:");
-            output::text_out(&(limits.join("\n") + "\n"));
+            output::lines(&limits);
         }
     }
     let told = match client
@@ -309,12 +309,11 @@ pub(super) async fn modify(session: &Session, words: &[String]) -> Result<i32, C
     };
     let rows: Vec<AssociationRecord> = records(told.associations)?;
     let text = modified(entity, &given, &told.names, &rows);
-    let nothing = told.names.is_empty() && rows.is_empty();
-    output::text_out(&(text.join("\n") + "\n"));
-    if nothing {
+    if told.names.is_empty() && rows.is_empty() {
+        output::lines(&text);
         return Ok(1);
     }
-    if !session.confirmed() {
+    if !session.approves(&text) {
         return Ok(0);
     }
     client
@@ -386,169 +385,6 @@ fn modified(
 
 const MODIFY_ENTITIES: &str =
     "\"Account\", \"Cluster\", \"Federation\", \"Job\", \"QOS\", \"Resource\" or \"User\"";
-const DELETE_ENTITIES: &str =
-    "\"Account\", \"Cluster\", \"Coordinator\", \"Federation\", \"QOS\", \"Resource\", or \"User\"";
-
-fn bad(verb: &str, entities: &str) -> i32 {
-    output::error_line(format!(
-        "No valid entity in {verb} command\nInput line must include {entities}"
-    ));
-    1
-}
-
-pub(super) async fn delete(session: &Session, words: &[String]) -> Result<i32, ClientError> {
-    if session.refuses_changes() {
-        return Ok(1);
-    }
-    let Some((entity, rest)) = words.split_first() else {
-        return Ok(bad("delete", DELETE_ENTITIES));
-    };
-    let words = Words::new(rest);
-    let lower = entity.to_ascii_lowercase();
-    if is_keyword(&lower, "coordinators", 2) && !is_keyword(&lower, "clusters", 2) {
-        return delete_coordinators(session, &words).await;
-    }
-    if is_keyword(&lower, "federations", 1) {
-        output::line(" Nothing deleted");
-        return Ok(1);
-    }
-    let Some(entity) = entity_of(entity).filter(|entity| *entity != AccountingEntity::Job) else {
-        return Ok(bad("delete", DELETE_ENTITIES));
-    };
-    let (own, conditions) = keys_of(entity);
-    let refused = words.refuse_unknown(conditions, HINT);
-    let Some(selection) = selection(&words, own) else {
-        return Ok(1);
-    };
-    if selection == v1::EntitySelection::default() {
-        output::error_line(" No conditions given to remove, not executing.");
-        return Ok(1);
-    }
-    if refused {
-        return Ok(1);
-    }
-    let names_rows = !(selection.accounts.is_empty()
-        && selection.clusters.is_empty()
-        && selection.partitions.is_empty());
-    let client = Client::connect(PATIENCE).await?;
-    let request = v1::DeleteRequest {
-        entity: entity as i32,
-        selection: Some(selection),
-        dry_run: true,
-    };
-    let told = client
-        .accounting()
-        .delete(request.clone())
-        .await?
-        .into_inner();
-    if !told.open_jobs.is_empty() {
-        output::error_line(" Error with request: Job(s) active, cancel job(s) before remove");
-        for line in &told.open_jobs {
-            output::error_line(line);
-        }
-        return Ok(1);
-    }
-    let rows: Vec<AssociationRecord> = records(told.associations)?;
-    if told.names.is_empty() && rows.is_empty() {
-        output::line(" Nothing deleted");
-        return Ok(1);
-    }
-    let title = match entity {
-        AccountingEntity::Account => " Deleting accounts...",
-        AccountingEntity::Cluster => " Deleting clusters...",
-        AccountingEntity::Qos => " Deleting QOS(s)...",
-        AccountingEntity::Resource => " Deleting resource(s)...",
-        _ if names_rows => " Deleting user associations...",
-        _ => " Deleting users...",
-    };
-    let mut text = vec![title.to_string()];
-    text.extend(told.names.iter().map(|name| format!("  {name}")));
-    text.extend(rows.iter().map(|row| {
-        let partition = if row.partition.is_empty() {
-            String::new()
-        } else {
-            format!(" P = {}", row.partition)
-        };
-        format!(
-            "  C = {:<10} A = {:<10} U = {:<9}{partition}",
-            row.cluster, row.account, row.user
-        )
-    }));
-    if !told.orphans.is_empty() {
-        text.push(" Deleting users (No Associations)...".to_string());
-        text.extend(told.orphans.iter().map(|name| format!("  {name}")));
-    }
-    output::text_out(&(text.join("\n") + "\n"));
-    if !session.confirmed() {
-        return Ok(0);
-    }
-    client
-        .accounting()
-        .delete(v1::DeleteRequest {
-            dry_run: false,
-            ..request
-        })
-        .await?;
-    Ok(0)
-}
-
-async fn delete_coordinators(session: &Session, words: &Words) -> Result<i32, ClientError> {
-    if words.refuse_unknown(
-        &[("accounts", 1), ("accts", 4), ("names", 1), ("users", 1)],
-        HINT,
-    ) {
-        return Ok(1);
-    }
-    let request = coordinator_request(words, true);
-    if request.users.is_empty() && request.accounts.is_empty() {
-        output::error_line(" You need to specify a user list or account list here.");
-        return Ok(1);
-    }
-    let client = Client::connect(PATIENCE).await?;
-    let told = client
-        .accounting()
-        .set_coordinators(request.clone())
-        .await?
-        .into_inner();
-    let mut text = Vec::new();
-    if !request.users.is_empty() {
-        text.push(" Removing Coordinators with user name".to_string());
-        text.extend(request.users.iter().map(|name| format!("  {name}")));
-    }
-    if request.accounts.is_empty() {
-        text.push(" From all accounts".to_string());
-    } else {
-        text.push(" From Account(s)".to_string());
-        text.extend(request.accounts.iter().map(|name| format!("  {name}")));
-    }
-    let nothing = told.coordinators.is_empty();
-    if nothing {
-        text.push(" Nothing removed".to_string());
-    } else {
-        text.push(" Removed Coordinators (sub accounts not listed)...".to_string());
-        text.extend(
-            told.coordinators
-                .iter()
-                .filter_map(|pair| pair.split_once(' '))
-                .map(|(user, account)| format!("  U = {user:<9} A = {account:<10}")),
-        );
-    }
-    output::text_out(&(text.join("\n") + "\n"));
-    if nothing {
-        return Ok(1);
-    }
-    if !session.confirmed() {
-        return Ok(0);
-    }
-    client
-        .accounting()
-        .set_coordinators(v1::SetCoordinatorsRequest {
-            dry_run: false,
-            ..request
-        })
-        .await?;
-    Ok(0)
-}
 
 #[cfg(test)]
 mod tests {

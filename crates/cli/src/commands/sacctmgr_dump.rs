@@ -33,136 +33,120 @@ const HEADING: &str = "\
 # User - 'lipari':MaxTRESPerJob=node=2:MaxJobs=3:MaxTRESMinsPerJob=cpu=4:FairShare=1:MaxWallDurationPerJob=1
 ";
 
-fn tres(list: &str) -> String {
-    list.parse::<Tres>()
-        .map_or_else(|_| list.to_string(), |tres| tres.to_string())
+/// A line under construction: what is empty or not set is left out.
+#[derive(Default)]
+struct DumpLine(String);
+
+impl DumpLine {
+    fn new(title: &str, name: &str) -> Self {
+        Self(format!("{title} - '{name}'"))
+    }
+
+    fn plain(&mut self, key: &str, value: &str) {
+        if !value.is_empty() {
+            self.0.push_str(&format!(":{key}={value}"));
+        }
+    }
+
+    fn quoted(&mut self, key: &str, value: &str) {
+        if !value.is_empty() {
+            self.0.push_str(&format!(":{key}='{value}'"));
+        }
+    }
+
+    fn number(&mut self, key: &str, value: Option<u32>) {
+        if let Some(value) = value {
+            self.plain(key, &value.to_string());
+        }
+    }
+
+    fn real(&mut self, key: &str, value: Option<f64>) {
+        if let Some(value) = value {
+            self.plain(key, &format!("{value:.6}"));
+        }
+    }
+
+    /// A list of TRES with its sizes in their usual units.
+    fn tres(&mut self, key: &str, list: &str) {
+        match list.parse::<Tres>() {
+            Ok(tres) => self.plain(key, &tres.to_string()),
+            Err(_) => self.plain(key, list),
+        }
+    }
 }
 
 /// What a row sets, after a colon each.
 pub(super) fn row_text(row: &AssociationRecord) -> String {
     let limits = &row.limits;
-    let mut text = String::new();
-    let mut put = |key: &str, value: String| {
-        if !value.is_empty() {
-            text.push_str(&format!(":{key}={value}"));
-        }
-    };
-    let quoted = |value: &str| {
-        if value.is_empty() {
-            String::new()
-        } else {
-            format!("'{value}'")
-        }
-    };
-    let number = |value: Option<u32>| value.map(|value| value.to_string()).unwrap_or_default();
-    put("DefaultQOS", quoted(&row.default_qos));
-    put(
-        "Fairshare",
-        row.shares
-            .map_or_else(|| "parent".to_string(), |shares| shares.to_string()),
-    );
-    put("GrpTRESMins", tres(&limits.grp_tres_mins));
-    put("GrpTRESRunMins", tres(&limits.grp_tres_run_mins));
-    put("GrpTRES", tres(&limits.grp_tres));
-    put("GrpJobs", number(limits.grp_jobs));
-    put("GrpJobsAccrue", number(limits.grp_jobs_accrue));
-    put("GrpSubmitJobs", number(limits.grp_submit_jobs));
-    put("GrpWall", number(limits.grp_wall));
-    put("MaxTRESMinsPerJob", tres(&limits.max_tres_mins_per_job));
-    put("MaxTRESRunMins", tres(&limits.max_tres_run_mins));
-    put("MaxTRESPerJob", tres(&limits.max_tres_per_job));
-    put("MaxTRESPerNode", tres(&limits.max_tres_per_node));
-    put("MaxJobs", number(limits.max_jobs));
-    put("MaxJobsAccrue", number(limits.max_jobs_accrue));
-    put("MinPrioThresh", number(limits.min_prio_threshold));
-    put("MaxSubmitJobs", number(limits.max_submit_jobs));
-    put("MaxWallDurationPerJob", number(limits.max_wall_per_job));
-    put("Priority", number(row.priority));
-    match &row.qos {
-        Some(list) => put("QOS", quoted(&list.join(","))),
-        None => put("QOS", quoted(&row.qos_delta.join(","))),
-    }
-    text
+    let mut line = DumpLine::default();
+    line.quoted("DefaultQOS", &row.default_qos);
+    let shares = row.shares.map(|shares| shares.to_string());
+    line.plain("Fairshare", shares.as_deref().unwrap_or("parent"));
+    line.tres("GrpTRESMins", &limits.grp_tres_mins);
+    line.tres("GrpTRESRunMins", &limits.grp_tres_run_mins);
+    line.tres("GrpTRES", &limits.grp_tres);
+    line.number("GrpJobs", limits.grp_jobs);
+    line.number("GrpJobsAccrue", limits.grp_jobs_accrue);
+    line.number("GrpSubmitJobs", limits.grp_submit_jobs);
+    line.number("GrpWall", limits.grp_wall);
+    line.tres("MaxTRESMinsPerJob", &limits.max_tres_mins_per_job);
+    line.tres("MaxTRESRunMins", &limits.max_tres_run_mins);
+    line.tres("MaxTRESPerJob", &limits.max_tres_per_job);
+    line.tres("MaxTRESPerNode", &limits.max_tres_per_node);
+    line.number("MaxJobs", limits.max_jobs);
+    line.number("MaxJobsAccrue", limits.max_jobs_accrue);
+    line.number("MinPrioThresh", limits.min_prio_threshold);
+    line.number("MaxSubmitJobs", limits.max_submit_jobs);
+    line.number("MaxWallDurationPerJob", limits.max_wall_per_job);
+    line.number("Priority", row.priority);
+    let qos = row.qos.as_ref().unwrap_or(&row.qos_delta);
+    line.quoted("QOS", &qos.join(","));
+    line.0
 }
 
 /// A QOS as a line.
 fn qos_line(qos: &QosRecord) -> String {
-    let mut text = format!("QOS - '{}'", qos.name);
-    let mut put = |key: &str, value: String| {
-        if !value.is_empty() {
-            text.push_str(&format!(":{key}={value}"));
-        }
-    };
-    let quoted = |value: &str| {
-        if value.is_empty() {
-            String::new()
-        } else {
-            format!("'{value}'")
-        }
-    };
-    let number = |value: Option<u32>| value.map(|value| value.to_string()).unwrap_or_default();
-    let nonzero = |value: u32| {
-        if value == 0 {
-            String::new()
-        } else {
-            value.to_string()
-        }
-    };
-    put("Description", quoted(&qos.description));
-    put("Flags", quoted(&qos.flags));
-    put("GraceTime", nonzero(qos.grace_time_secs));
-    put("GrpJobs", number(qos.grp_jobs));
-    put("GrpJobsAccrue", number(qos.grp_jobs_accrue));
-    put("GrpSubmitJobs", number(qos.grp_submit_jobs));
-    put("GrpTRES", tres(&qos.grp_tres));
-    put("GrpTRESMins", tres(&qos.grp_tres_mins));
-    put("GrpTRESRunMins", tres(&qos.grp_tres_run_mins));
-    put("GrpWall", number(qos.grp_wall));
-    put("MaxJobsAccruePA", number(qos.max_jobs_accrue_per_account));
-    put("MaxJobsAccruePU", number(qos.max_jobs_accrue_per_user));
-    put("MaxJobsPA", number(qos.max_jobs_per_account));
-    put("MaxJobsPU", number(qos.max_jobs_per_user));
-    put("MaxSubmitJobsPA", number(qos.max_submit_jobs_per_account));
-    put("MaxSubmitJobsPU", number(qos.max_submit_jobs_per_user));
-    put("MaxTRESPerAccount", tres(&qos.max_tres_per_account));
-    put("MaxTRESPerJob", tres(&qos.max_tres_per_job));
-    put("MaxTRESPerNode", tres(&qos.max_tres_per_node));
-    put("MaxTRESPerUser", tres(&qos.max_tres_per_user));
-    put("MaxTRESMinsPerJob", tres(&qos.max_tres_mins_per_job));
-    put(
+    let mut line = DumpLine::new("QOS", &qos.name);
+    let above_zero = |value: u32| Some(value).filter(|value| *value > 0);
+    line.quoted("Description", &qos.description);
+    line.quoted("Flags", &qos.flags);
+    line.number("GraceTime", above_zero(qos.grace_time_secs));
+    line.number("GrpJobs", qos.grp_jobs);
+    line.number("GrpJobsAccrue", qos.grp_jobs_accrue);
+    line.number("GrpSubmitJobs", qos.grp_submit_jobs);
+    line.tres("GrpTRES", &qos.grp_tres);
+    line.tres("GrpTRESMins", &qos.grp_tres_mins);
+    line.tres("GrpTRESRunMins", &qos.grp_tres_run_mins);
+    line.number("GrpWall", qos.grp_wall);
+    line.number("MaxJobsAccruePA", qos.max_jobs_accrue_per_account);
+    line.number("MaxJobsAccruePU", qos.max_jobs_accrue_per_user);
+    line.number("MaxJobsPA", qos.max_jobs_per_account);
+    line.number("MaxJobsPU", qos.max_jobs_per_user);
+    line.number("MaxSubmitJobsPA", qos.max_submit_jobs_per_account);
+    line.number("MaxSubmitJobsPU", qos.max_submit_jobs_per_user);
+    line.tres("MaxTRESPerAccount", &qos.max_tres_per_account);
+    line.tres("MaxTRESPerJob", &qos.max_tres_per_job);
+    line.tres("MaxTRESPerNode", &qos.max_tres_per_node);
+    line.tres("MaxTRESPerUser", &qos.max_tres_per_user);
+    line.tres("MaxTRESMinsPerJob", &qos.max_tres_mins_per_job);
+    line.tres(
         "MaxTRESRunMinsPerAccount",
-        tres(&qos.max_tres_run_mins_per_account),
+        &qos.max_tres_run_mins_per_account,
     );
-    put(
-        "MaxTRESRunMinsPerUser",
-        tres(&qos.max_tres_run_mins_per_user),
-    );
-    put("MaxWallDurationPerJob", number(qos.max_wall_per_job));
-    put("MinPrioThresh", number(qos.min_prio_threshold));
-    put("MinTRESPerJob", tres(&qos.min_tres_per_job));
-    put("Preempt", quoted(&qos.preempt.join(",")));
-    put("PreemptMode", quoted(&qos.preempt_mode));
-    put(
-        "PreemptExemptTime",
-        number(qos.preempt_exempt_time_secs.map(|seconds| seconds / 60)),
-    );
-    put("Priority", nonzero(qos.priority));
-    if (qos.usage_factor - 1.0).abs() > f64::EPSILON {
-        put("UsageFactor", format!("{:.6}", qos.usage_factor));
-    }
-    put(
-        "UsageThreshold",
-        qos.usage_threshold
-            .map(|value| format!("{value:.6}"))
-            .unwrap_or_default(),
-    );
-    put(
-        "LimitFactor",
-        qos.limit_factor
-            .map(|value| format!("{value:.6}"))
-            .unwrap_or_default(),
-    );
-    text
+    line.tres("MaxTRESRunMinsPerUser", &qos.max_tres_run_mins_per_user);
+    line.number("MaxWallDurationPerJob", qos.max_wall_per_job);
+    line.number("MinPrioThresh", qos.min_prio_threshold);
+    line.tres("MinTRESPerJob", &qos.min_tres_per_job);
+    line.quoted("Preempt", &qos.preempt.join(","));
+    line.quoted("PreemptMode", &qos.preempt_mode);
+    let exempt = qos.preempt_exempt_time_secs.map(|seconds| seconds / 60);
+    line.number("PreemptExemptTime", exempt);
+    line.number("Priority", above_zero(qos.priority));
+    let factor = Some(qos.usage_factor).filter(|factor| (factor - 1.0).abs() > f64::EPSILON);
+    line.real("UsageFactor", factor);
+    line.real("UsageThreshold", qos.usage_threshold);
+    line.real("LimitFactor", qos.limit_factor);
+    line.0
 }
 
 /// The lines of a cluster: QOS and the cluster in one block, then one line each.
@@ -178,15 +162,10 @@ pub(super) fn file_lines(
     let root = rows
         .iter()
         .find(|row| row.user.is_empty() && row.account == "root");
-    let class = if classification.is_empty() {
-        String::new()
-    } else {
-        format!(":Classification='{classification}'")
-    };
-    head.push(format!(
-        "Cluster - '{cluster}'{class}{}",
-        root.map(row_text).unwrap_or_default()
-    ));
+    let mut line = DumpLine::new("Cluster", cluster);
+    line.quoted("Classification", classification);
+    line.0.push_str(&root.map(row_text).unwrap_or_default());
+    head.push(line.0);
     let mut body = Vec::new();
     below(
         "root",
@@ -225,23 +204,19 @@ fn below(
     }
     out.push(format!("Parent - '{parent}'"));
     for row in own {
-        let mut line = format!("User - '{}'", row.user);
-        if !row.partition.is_empty() {
-            line.push_str(&format!(":Partition='{}'", row.partition));
-        }
+        let mut line = DumpLine::new("User", &row.user);
+        line.quoted("Partition", &row.partition);
         if let Some(user) = users.iter().find(|user| user.name == row.user) {
             if let Some((_, account)) = user.default_accounts.iter().find(|(on, _)| on == cluster) {
-                line.push_str(&format!(":DefaultAccount='{account}'"));
+                line.quoted("DefaultAccount", account);
             }
             if user.admin_level != AdminLevel::None {
-                line.push_str(&format!(":AdminLevel='{}'", user.admin_level.as_str()));
+                line.quoted("AdminLevel", user.admin_level.as_str());
             }
-            if !user.coordinator_of.is_empty() {
-                line.push_str(&format!(":Coordinator='{}'", user.coordinator_of.join(",")));
-            }
+            line.quoted("Coordinator", &user.coordinator_of.join(","));
         }
-        line.push_str(&row_text(row));
-        out.push(line);
+        line.0.push_str(&row_text(row));
+        out.push(line.0);
     }
     for row in &children {
         let account = accounts.iter().find(|account| account.name == row.account);

@@ -3,7 +3,7 @@
 //!
 //! Each has a list of columns with widths; `format=` chooses among them. Source: sacctmgr(1) and its output.
 
-use sluice_model::accounting::{AssociationRecord, JobRecord, UserRecord};
+use sluice_model::accounting::{JobRecord, UserRecord};
 use sluice_model::state::JobState;
 use sluice_model::time::UnixSeconds;
 use sluice_proto::v1;
@@ -11,12 +11,14 @@ use sluice_proto::v1;
 use super::caller::{Place, now, uid_of};
 use super::sacctmgr::{PATIENCE, Session, ask};
 use super::sacctmgr_add::FEDERATIONS;
-use super::sacctmgr_show::{records, style};
+use super::sacctmgr_show::{associations, records};
 use super::sacctmgr_words::{Words, split};
 use super::scontrol::is_keyword;
+use super::sshare::table_style;
 use super::{structured, structured_accounting};
+use crate::client::calls::config_value;
 use crate::client::{Client, ClientError};
-use crate::format::sacct::{table_header, table_line};
+use crate::format::sacct::table_text;
 use crate::output;
 
 /// A column: heading, names in `format=` separated by blanks, width.
@@ -187,24 +189,19 @@ pub(super) fn table(
             }
         }
     }
-    let style = style(&session.options);
-    let mut text = String::new();
-    if !session.options.has("noheader") {
-        let names: Vec<(String, i32)> = chosen
+    let names: Vec<(String, i32)> = chosen
+        .iter()
+        .map(|(at, width)| (columns[*at].0.to_string(), *width))
+        .collect();
+    let rows = rows.iter().map(|row| {
+        chosen
             .iter()
-            .map(|(at, width)| (columns[*at].0.to_string(), *width))
-            .collect();
-        text.push_str(&table_header(&names, &style));
-    }
-    for row in rows {
-        let values: Vec<(String, i32)> = chosen
-            .iter()
-            .map(|(at, width)| (row.get(*at).cloned().unwrap_or_default(), *width))
-            .collect();
-        text.push_str(&table_line(&values, &style));
-        text.push('\n');
-    }
-    output::text_out(&text);
+            .map(|(at, _)| row.get(*at).cloned().unwrap_or_default())
+            .collect()
+    });
+    let style = table_style(&session.options);
+    let with_header = !session.options.has("noheader");
+    output::text_out(&table_text(&names, rows, &style, with_header));
     0
 }
 
@@ -283,14 +280,7 @@ async fn wckeys(session: &Session, words: &Words) -> Result<i32, ClientError> {
 
 async fn problems(session: &Session, words: &Words) -> Result<i32, ClientError> {
     let client = Client::connect(PATIENCE).await?;
-    let tree: Vec<AssociationRecord> = records(
-        client
-            .accounting()
-            .list_associations(v1::ListAssociationsRequest::default())
-            .await?
-            .into_inner()
-            .associations,
-    )?;
+    let tree = associations(&client, v1::ListAssociationsRequest::default()).await?;
     let users: Vec<UserRecord> = records(
         client
             .accounting()
@@ -477,17 +467,12 @@ async fn resources(session: &Session, words: &Words) -> Result<i32, ClientError>
 /// What of the controller's configuration is about accounting.
 async fn configuration() -> Result<i32, ClientError> {
     let client = Client::connect(PATIENCE).await?;
-    let reply = client
-        .admin()
-        .show_config(v1::ShowConfigRequest {})
-        .await?
-        .into_inner();
+    let reply = client.config().await?;
     let place = Place::here();
     let mut text = format!(
         "Configuration data as of {}\n",
         place.times(now()).point(UnixSeconds(reply.time))
     );
-    let entries: Vec<&v1::ConfigEntry> = reply.entries.iter().collect();
     for key in [
         "AccountingStorageBackupHost",
         "AccountingStorageHost",
@@ -507,13 +492,13 @@ async fn configuration() -> Result<i32, ClientError> {
         "TCPTimeout",
         "TrackWCKey",
     ] {
-        if let Some(entry) = entries.iter().find(|entry| entry.key == key) {
+        if let Some(value) = config_value(&reply, key) {
             let shown = if key == "SlurmUser" {
                 "SlurmUserId"
             } else {
                 key
             };
-            text.push_str(&format!("{shown:<22} = {}\n", entry.value));
+            text.push_str(&format!("{shown:<22} = {value}\n"));
         }
     }
     output::text_out(&text);

@@ -12,7 +12,7 @@ use sluice_proto::v1;
 use super::caller::{Place, now};
 use super::sacctmgr::{PATIENCE, Session};
 use super::sacctmgr_list::{Column, pass, table};
-use super::sacctmgr_show::records;
+use super::sacctmgr_show::associations;
 use super::sacctmgr_words::Words;
 use super::scontrol::is_keyword;
 use crate::client::{Client, ClientError};
@@ -87,19 +87,12 @@ pub(super) async fn transactions(session: &Session, words: &Words) -> Result<i32
         words.list("ids", 1),
     );
     let needs_rows = words.has("withassoc") || !accounts.is_empty() || !users.is_empty();
-    let tree: Vec<AssociationRecord> = if needs_rows {
+    let tree = if needs_rows {
         let request = v1::ListAssociationsRequest {
             with_deleted: true,
             ..Default::default()
         };
-        records(
-            client
-                .accounting()
-                .list_associations(request)
-                .await?
-                .into_inner()
-                .associations,
-        )?
+        associations(&client, request).await?
     } else {
         Vec::new()
     };

@@ -8,7 +8,7 @@ use sluice_model::time::{format_duration_full, parse_duration_minutes, parse_dur
 use sluice_model::tres::{Tres, TresKind};
 use sluice_proto::v1;
 
-use super::scontrol::is_keyword;
+use super::scontrol::is_any_keyword;
 
 /// How a value is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,12 +162,21 @@ pub(super) enum Of {
 /// A value that was set: its place on the wire.
 pub(super) type Assignment = v1::Assignment;
 
+/// The assignment of a value to a field.
+pub(super) fn assignment(field: &str, value: impl Into<String>) -> Assignment {
+    Assignment {
+        field: field.to_string(),
+        value: value.into(),
+        ..Default::default()
+    }
+}
+
 /// Why a value was not taken: lines for standard error.
 pub(super) enum Unusable {
     /// There is no such name.
     Unknown,
     /// The value cannot be read.
-    Value(Option<String>),
+    Value(String),
 }
 
 fn table(of: Of) -> &'static [Setting] {
@@ -184,22 +193,24 @@ pub(super) fn read(
     operator: Option<char>,
     value: &str,
 ) -> Result<Assignment, Unusable> {
-    let known = |setting: &&Setting| {
-        setting
-            .names
-            .iter()
-            .any(|(name, least)| is_keyword(key, name, *least))
-    };
     let setting = table(of)
         .iter()
         .find(|setting| setting.names.iter().any(|(name, _)| *name == key))
-        .or_else(|| table(of).iter().find(known))
+        .or_else(|| {
+            table(of)
+                .iter()
+                .find(|setting| is_any_keyword(key, setting.names))
+        })
         .ok_or(Unusable::Unknown)?;
     let invalid = || {
-        Unusable::Value(Some(format!(
+        Unusable::Value(format!(
             "sacctmgr: error: Invalid value for {} ({value})",
             setting.label
-        )))
+        ))
+    };
+    let bad_time = || {
+        let label = setting.label;
+        Unusable::Value(format!(" Bad {label} time format: {key}={value}"))
     };
     let is_clear = matches!(value, "" | "-1");
     let mut sign = operator;
@@ -211,38 +222,26 @@ pub(super) fn read(
         Kind::Shares => value
             .parse::<u32>()
             .map_err(|_| {
-                Unusable::Value(Some(format!(
+                Unusable::Value(format!(
                     "sacctmgr: error: Invalid value for FairShare ({value})"
-                )))
+                ))
             })?
             .to_string(),
         Kind::Minutes | Kind::Duration if is_clear || is_no_limit(value) => "-1".to_string(),
         Kind::Minutes => parse_duration_minutes(value)
-            .map_err(|_| {
-                Unusable::Value(Some(format!(
-                    " Bad {} time format: {key}={value}",
-                    setting.label
-                )))
-            })?
+            .map_err(|_| bad_time())?
             .to_string(),
         Kind::Duration => parse_duration_seconds(value)
-            .map_err(|_| {
-                Unusable::Value(Some(format!(
-                    " Bad {} time format: {key}={value}",
-                    setting.label
-                )))
-            })?
+            .map_err(|_| bad_time())?
             .to_string(),
         Kind::Real if is_clear => "-1".to_string(),
         Kind::Real => match value.parse::<f64>() {
             Ok(number) if number.is_finite() && number >= 0.0 => number.to_string(),
             _ => return Err(invalid()),
         },
-        Kind::Tres => tres(value).map_err(|text| Unusable::Value(Some(text)))?,
+        Kind::Tres => tres(value).map_err(Unusable::Value)?,
         Kind::One(name) if is_clear => format!("{name}=-1"),
-        Kind::One(name) => {
-            tres(&format!("{name}={value}")).map_err(|text| Unusable::Value(Some(text)))?
-        }
+        Kind::One(name) => tres(&format!("{name}={value}")).map_err(Unusable::Value)?,
         Kind::Names => {
             // `qos=+high` means the same as `qos+=high`.
             let value = match value.chars().next() {
@@ -265,9 +264,9 @@ pub(super) fn read(
                         .split(',')
                         .any(|known| known.eq_ignore_ascii_case(flag))
             }) {
-                return Err(Unusable::Value(Some(format!(
+                return Err(Unusable::Value(format!(
                     " Unknown QOS flag used in:\n  '{bad}'\n Valid QOS flags are\n  '{QOS_FLAGS}'"
-                ))));
+                )));
             }
             value.to_string()
         }
@@ -277,9 +276,7 @@ pub(super) fn read(
                     .iter()
                     .any(|known| known.eq_ignore_ascii_case(mode))
             }) {
-                return Err(Unusable::Value(Some(format!(
-                    " Bad Preempt Mode given: {value}"
-                ))));
+                return Err(Unusable::Value(format!(" Bad Preempt Mode given: {value}")));
             }
             value.to_string()
         }
@@ -343,34 +340,20 @@ fn tres(text: &str) -> Result<String, String> {
 
 /// A value as it is told.
 fn shown(kind: Kind, value: &str) -> String {
+    let time = |unit: i64| match value.parse::<i64>() {
+        Ok(time) if time < 0 => "NONE".to_string(),
+        Ok(time) => format_duration_full(time * unit),
+        Err(_) => value.to_string(),
+    };
     match kind {
-        Kind::Minutes => value.parse::<i64>().map_or_else(
-            |_| value.to_string(),
-            |minutes| {
-                if minutes < 0 {
-                    "NONE".to_string()
-                } else {
-                    format_duration_full(minutes * 60)
-                }
-            },
-        ),
-        Kind::Duration => value.parse::<i64>().map_or_else(
-            |_| value.to_string(),
-            |seconds| {
-                if seconds < 0 {
-                    "NONE".to_string()
-                } else {
-                    format_duration_full(seconds)
-                }
-            },
-        ),
+        Kind::Minutes => time(60),
+        Kind::Duration => time(1),
         Kind::Real => value
             .parse::<f64>()
             .map_or_else(|_| value.to_string(), |number| format!("{number:.4}")),
         Kind::Tres | Kind::One(_) => value
             .parse::<Tres>()
             .map_or_else(|_| value.to_string(), |tres| tres.to_string()),
-        Kind::Word if value == "-1" => "NONE".to_string(),
         _ if value == "-1" => "NONE".to_string(),
         _ => value.to_string(),
     }

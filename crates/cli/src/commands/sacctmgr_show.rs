@@ -7,13 +7,14 @@ use sluice_model::accounting::{
 };
 use sluice_proto::v1;
 
-use super::sacctmgr::{PATIENCE, Session};
+use super::sacctmgr::{PATIENCE, Session, no_entity};
 use super::sacctmgr_change::{HINT, ROW_KEYS};
 use super::sacctmgr_words::{Words, split};
 use super::scontrol::is_keyword;
+use super::sshare::table_style;
 use super::{structured, structured_accounting};
 use crate::client::{Client, ClientError};
-use crate::format::sacct::{TableStyle, table_header, table_line};
+use crate::format::sacct::table_text;
 use crate::format::sacctmgr::{
     ACCOUNT_ASSOC_COLUMNS, ACCOUNT_COLUMNS, ASSOCIATION_COLUMNS, CLUSTER_COLUMNS, Entry,
     QOS_COLUMNS, USER_ASSOC_COLUMNS, USER_COLUMNS, columns,
@@ -23,21 +24,6 @@ use crate::submit::options::Options;
 
 /// Width of the account column in a tree.
 const TREE_WIDTH: i32 = -20;
-
-/// How tables are printed.
-pub(super) fn style(options: &Options) -> TableStyle {
-    match (options.has("parsable"), options.has("parsable2")) {
-        (_, true) => TableStyle::Delimited {
-            delimiter: "|".to_string(),
-            trailing: false,
-        },
-        (true, _) => TableStyle::Delimited {
-            delimiter: "|".to_string(),
-            trailing: true,
-        },
-        _ => TableStyle::Padded,
-    }
-}
 
 /// Prints a table of entries.
 fn print(
@@ -63,31 +49,30 @@ fn print(
             column.width = TREE_WIDTH;
         }
     }
-    let style = style(options);
-    let mut text = String::new();
-    if !options.has("noheader") {
-        let names: Vec<(String, i32)> = columns
+    let names: Vec<(String, i32)> = columns
+        .iter()
+        .map(|column| (column.field.header.to_string(), column.width))
+        .collect();
+    let rows = entries.iter().map(|entry| {
+        columns
             .iter()
-            .map(|column| (column.field.header.to_string(), column.width))
-            .collect();
-        text.push_str(&table_header(&names, &style));
-    }
-    for entry in entries {
-        let values: Vec<(String, i32)> = columns
-            .iter()
-            .map(|column| ((column.field.value)(entry), column.width))
-            .collect();
-        text.push_str(&table_line(&values, &style));
-        text.push('\n');
-    }
-    output::text_out(&text);
+            .map(|column| (column.field.value)(entry))
+            .collect()
+    });
+    let with_header = !options.has("noheader");
+    output::text_out(&table_text(
+        &names,
+        rows,
+        &table_style(options),
+        with_header,
+    ));
     0
 }
 
 pub(super) async fn show(session: &Session, words: &[String]) -> Result<i32, ClientError> {
     let options = &session.options;
     let Some((entity, rest)) = words.split_first() else {
-        return Ok(no_entity());
+        return Ok(no_entity("list", ENTITIES));
     };
     let words = Words::new(rest);
     let lower = entity.to_ascii_lowercase();
@@ -135,20 +120,15 @@ pub(super) async fn show(session: &Session, words: &[String]) -> Result<i32, Cli
         }
         word => match super::sacctmgr_list::show(session, word, &words).await {
             Some(result) => result,
-            None => Ok(no_entity()),
+            None => Ok(no_entity("list", ENTITIES)),
         },
     }
 }
 
-pub(super) fn no_entity() -> i32 {
-    output::error_line("No valid entity in list command");
-    output::error_line(
-        "Input line must include \"Account\", \"Association\", \"Cluster\", \"Configuration\",\n\"Event\", \"Federation\", \
-         \"Problem\", \"QOS\", \"Resource\", \"Reservation\",\n\"RunAwayJobs\", \"Stats\", \"Transaction\", \"TRES\", \"User\", or \
-         \"WCKey\"",
-    );
-    1
-}
+/// Entities that are shown.
+const ENTITIES: &str = "\"Account\", \"Association\", \"Cluster\", \"Configuration\",\n\"Event\", \"Federation\", \
+                        \"Problem\", \"QOS\", \"Resource\", \"Reservation\",\n\"RunAwayJobs\", \"Stats\", \"Transaction\", \
+                        \"TRES\", \"User\", or \"WCKey\"";
 
 /// Whether a list lets a text pass: empty, or one of its items begins it, in any case.
 fn fits(list: &[String], text: &str) -> bool {

@@ -7,7 +7,7 @@ use sluice_model::accounting::AdminLevel;
 use sluice_proto::v1;
 
 use super::sacctmgr_settings::{Of, Unusable, operator_number, read};
-use super::scontrol::is_keyword;
+use super::scontrol::{is_any_keyword, is_keyword, without_sign};
 use crate::output;
 
 /// A `key=value`.
@@ -65,10 +65,7 @@ impl Words {
             let lower = word.to_ascii_lowercase();
             match word.split_once('=') {
                 Some((key, value)) => {
-                    let (key, operator) = match key.strip_suffix(['+', '-']) {
-                        Some(bare) => (bare, key.chars().last()),
-                        None => (key, None),
-                    };
+                    let (key, operator) = without_sign(key);
                     let pair = Pair {
                         key: key.to_ascii_lowercase(),
                         operator,
@@ -123,14 +120,16 @@ impl Words {
         names
     }
 
+    /// Everything with a key, on both sides of `set`.
+    pub fn all_pairs(&self) -> Vec<Pair> {
+        self.pairs.iter().chain(&self.set).cloned().collect()
+    }
+
     /// Says which condition is none of `known`; true when there is one.
     pub fn refuse_unknown(&self, known: &[(&str, usize)], hint: &str) -> bool {
         let mut refused = false;
         for pair in &self.pairs {
-            let is_known = is_keyword(&pair.key, "format", 1)
-                || known
-                    .iter()
-                    .any(|(name, least)| is_keyword(&pair.key, name, *least));
+            let is_known = is_keyword(&pair.key, "format", 1) || is_any_keyword(&pair.key, known);
             if !is_known {
                 output::error_line(format!(" Unknown condition: {}", pair.typed));
                 if !hint.is_empty() {
@@ -175,9 +174,7 @@ pub(super) fn assignments(
             Ok(assignment) => read_so_far.push(assignment),
             Err(Unusable::Unknown) => unknown(&pair.typed),
             Err(Unusable::Value(text)) => {
-                if let Some(text) = text {
-                    output::error_line(text);
-                }
+                output::error_line(text);
                 unknown(&pair.typed);
             }
         }
@@ -197,13 +194,13 @@ pub(super) fn plain(field: &str, pair: &Pair) -> v1::Assignment {
     }
 }
 
-/// `none`, `operator`, `administrator`, shortened.
-pub(super) fn admin_level(text: &str) -> Option<AdminLevel> {
+/// `none`, `operator`, `administrator`, shortened; the refusal of anything else.
+pub(super) fn admin_level(text: &str) -> Result<AdminLevel, String> {
     match text.to_ascii_lowercase().as_str() {
-        word if is_keyword(word, "none", 1) => Some(AdminLevel::None),
-        word if is_keyword(word, "operator", 1) => Some(AdminLevel::Operator),
-        word if is_keyword(word, "administrator", 1) => Some(AdminLevel::Administrator),
-        _ => None,
+        word if is_keyword(word, "none", 1) => Ok(AdminLevel::None),
+        word if is_keyword(word, "operator", 1) => Ok(AdminLevel::Operator),
+        word if is_keyword(word, "administrator", 1) => Ok(AdminLevel::Administrator),
+        _ => Err(format!(" Bad admin level: {text}")),
     }
 }
 

@@ -70,17 +70,13 @@ fn with_allocation(
             Err(refusal) => return refuse(&refusal, name),
         };
         let asked = request_variables(options, &caller, &job);
-        let of_component = components::variables(options, &caller, &job, offset);
         if all.len() > 1 {
             variables.extend(
                 asked
                     .into_iter()
                     .filter(|(name, _)| components::ONCE.contains(&name.as_str())),
             );
-            variables.extend(of_component.iter().filter_map(|text| {
-                text.split_once('=')
-                    .map(|(name, value)| (name.to_string(), value.to_string()))
-            }));
+            variables.extend(components::variables(options, &caller, &job, offset));
         } else {
             variables = asked;
         }
@@ -119,13 +115,13 @@ async fn allocate(
             output::error_line(format!("{name}: {text}"));
         }
     };
-    let Some(job) = jobs.first().cloned() else {
+    let Some(job) = jobs.first() else {
         return 1;
     };
     let mut client = match Client::connect(SUBMIT_PATIENCE).await {
         Ok(client) => client,
         Err(error) => {
-            print_submit_error(name, what, &job, &error);
+            print_submit_error(name, what, job, &error);
             return 1;
         }
     };
@@ -143,7 +139,7 @@ async fn allocate(
             submitted.job_id
         }
         Err(error) => {
-            print_submit_error(name, what, &job, &error);
+            print_submit_error(name, what, job, &error);
             return 1;
         }
     };
@@ -246,8 +242,7 @@ async fn run_command(
         Ok(child) => child,
         Err(error) => {
             let reason = std::io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(0));
-            let text = reason.to_string();
-            let text = text.split(" (os error").next().unwrap_or_default();
+            let text = output::os_text(&reason);
             output::error_line(format!(
                 "salloc: error: Unable to exec command \"{program}\": {text}"
             ));

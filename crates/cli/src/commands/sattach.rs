@@ -20,7 +20,6 @@ use crate::launch::listener::Listener;
 use crate::launch::session::{Session, SessionOptions};
 use crate::launch::streams::{Sink, SinkOptions, StreamMode};
 use crate::launch::tasks::TaskTable;
-use crate::launch::terminal;
 use crate::output;
 
 /// How long an absent controller is waited for.
@@ -139,10 +138,8 @@ async fn attach(client: Client, step: &StepInfo, parsed: &Parsed) -> i32 {
         input: filter("input-filter"),
         ignored_signals: Vec::new(),
     };
-    let raw = pty.then(terminal::RawMode::enter);
     let session = Session::new(client, TaskTable::new(&step.layout), sink, options);
     let (tasks, lost) = session.run(events).await;
-    drop(raw);
     tasks.exit_code().max(i32::from(lost))
 }
 

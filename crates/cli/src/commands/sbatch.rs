@@ -11,6 +11,7 @@ use sluice_model::job::JobDescription;
 use sluice_proto::v1::SubmitTest;
 
 use super::caller::Place;
+use super::clusters::unreachable;
 use super::{block_on, usage_error, watch};
 use crate::client::address::random_text;
 use crate::client::calls::Submitted;
@@ -44,13 +45,7 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
         Err(Failure::Refused(refusal)) => return refuse(&refusal, "sbatch"),
     };
     let code = block_on(submit(request, &place));
-    match place
-        .variable("SLURM_EXIT_ERROR")
-        .and_then(|text| text.parse().ok())
-    {
-        Some(other) if code == 1 => other,
-        _ => code,
-    }
+    place.exit_code(code)
 }
 
 /// Prints a refusal; returns its exit status.
@@ -124,7 +119,8 @@ fn prepare(parsed: &Parsed, line: &[String], place: &Place) -> Result<Request, F
         if all.len() > 1
             && let Some(environment) = &mut environment
         {
-            environment.extend(components::variables(options, &caller, &job, offset));
+            let own = components::variables(options, &caller, &job, offset);
+            environment.extend(own.map(|(name, value)| format!("{name}={value}")));
         }
         job.name = job.name.or_else(|| Some(script.default_name.clone()));
         job.command = script.path.clone();
@@ -283,13 +279,13 @@ async fn submit(request: Request, place: &Place) -> i32 {
         jobs,
         quiet,
     } = request;
-    let Some(job) = jobs.first().cloned() else {
+    let Some(job) = jobs.first() else {
         return 1;
     };
     let mut client = match Client::connect(SUBMIT_PATIENCE).await {
         Ok(client) => client,
         Err(error) => {
-            print_submit_error("sbatch", "Batch job submission failed", &job, &error);
+            print_submit_error("sbatch", "Batch job submission failed", job, &error);
             return 1;
         }
     };
@@ -307,7 +303,7 @@ async fn submit(request: Request, place: &Place) -> i32 {
             } else {
                 "Batch job submission failed"
             };
-            print_submit_error("sbatch", what, &job, &error);
+            print_submit_error("sbatch", what, job, &error);
             return 1;
         }
     };
@@ -355,9 +351,7 @@ pub(super) fn own_cluster(clusters: &str, own: &str) -> Result<(), Refusal> {
     {
         return Ok(());
     }
-    Err(Refusal::error(format!(
-        "'{clusters}' can't be reached now, or it is an invalid entry for --cluster.  Use 'sacctmgr list clusters' to see available clusters."
-    )))
+    Err(Refusal::error(unreachable(clusters, "--cluster")))
 }
 
 /// What `--test-only` prints.

@@ -2,10 +2,10 @@
 //!
 //! Source: sbcast(1).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::block_on;
-use super::broadcast::{Copying, excluded_folders, nodes_of};
+use super::broadcast::{Copying, nodes_of, wanted_libraries, with_name};
 use super::caller::Place;
 use crate::client::Client;
 use crate::flags::Command;
@@ -25,13 +25,13 @@ pub fn run(parsed: &Parsed) -> i32 {
         |name| place.variable(name),
         parsed,
     );
-    let count = parsed.operands.len();
-    if count != 2 {
+    let [source, target] = parsed.operands.as_slice() else {
+        let count = parsed.operands.len();
         output::error_line(format!("Need two file names, have {count} names"));
         output::error_line("Try \"sbcast --help\" for more information");
         return 1;
-    }
-    match copy(&options, parsed, &place) {
+    };
+    match copy(&options, source, target, &place) {
         Ok(()) => 0,
         Err(text) => {
             if !text.is_empty() {
@@ -42,13 +42,7 @@ pub fn run(parsed: &Parsed) -> i32 {
     }
 }
 
-fn copy(options: &Options, parsed: &Parsed, place: &Place) -> Result<(), String> {
-    let [source, target] = parsed.operands.as_slice() else {
-        return Err(format!(
-            "Need two file names, have {} names",
-            parsed.operands.len()
-        ));
-    };
+fn copy(options: &Options, source: &str, target: &str, place: &Place) -> Result<(), String> {
     for name in WITHOUT_EFFECT.iter().filter(|name| options.has(name)) {
         check_number(name, options.get(name))?;
         if options.has("verbose") {
@@ -80,14 +74,10 @@ fn copy(options: &Options, parsed: &Parsed, place: &Place) -> Result<(), String>
         force: options.has("force"),
         preserve: options.has("preserve"),
     };
-    let libraries = match options.get("send-libs") {
-        Some(word) if !word.eq_ignore_ascii_case("no") => {
-            Some(excluded_folders(options.get("exclude")))
-        }
-        _ => None,
-    };
+    let libraries = wanted_libraries(options, "exclude");
+    let source = Path::new(source);
     let target = place.directory.join(with_name(target, source));
-    copying.copy_program(Path::new(source), &target, libraries.as_deref())?;
+    copying.copy_program(source, &target, libraries.as_deref())?;
     Ok(())
 }
 
@@ -110,25 +100,16 @@ fn job_and_step(text: &str) -> Option<(u32, Option<u32>)> {
     }
 }
 
-/// A destination that ends in `/` is a folder: the file keeps its name.
-fn with_name(target: &str, source: &str) -> PathBuf {
-    if !target.ends_with('/') {
-        return PathBuf::from(target);
-    }
-    Path::new(target).join(Path::new(source).file_name().unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Jobs with and without a step, destinations that are folders, sizes.
+    /// Jobs with and without a step, sizes.
     #[test]
     fn words() {
         assert_eq!(job_and_step("7.2"), Some((7, Some(2))));
         assert_eq!(job_and_step("7"), Some((7, None)));
         assert_eq!(job_and_step("x"), None);
-        assert_eq!(with_name("/tmp/", "in/x.bin"), PathBuf::from("/tmp/x.bin"));
         assert!(check_number("size", Some("8m")).is_ok());
         assert!(check_number("timeout", Some("soon")).is_err());
         assert!(check_number("compress", Some("")).is_ok());

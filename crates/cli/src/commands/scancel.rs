@@ -14,6 +14,7 @@ use sluice_model::state::JobState;
 use sluice_proto::v1::{JobFilter, ListJobsRequest, SignalJobsRequest};
 
 use super::caller::{Place, uid_of};
+use super::scontrol_jobs::selectors;
 use super::{block_on, clusters, job_results};
 use crate::client::Client;
 use crate::flags::Command;
@@ -53,7 +54,7 @@ fn request(
     for operand in parsed
         .operands
         .iter()
-        .flat_map(|operand| split_targets(operand))
+        .flat_map(|operand| selectors(std::slice::from_ref(operand)))
     {
         let number = operand
             .parse::<JobSelector>()
@@ -85,23 +86,6 @@ fn request(
         hurry: options.has("hurry"),
         cron: options.has("cron"),
     })
-}
-
-/// Splits at commas outside brackets: `5,6_[1,3]` are two.
-fn split_targets(operand: &str) -> Vec<String> {
-    let mut depth = 0_u32;
-    operand
-        .split(|letter| {
-            match letter {
-                '[' => depth += 1,
-                ']' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            letter == ',' && depth == 0
-        })
-        .filter(|item| !item.is_empty())
-        .map(String::from)
-        .collect()
 }
 
 fn filter(options: &Options, place: &Place) -> Result<JobFilter, Vec<String>> {
@@ -205,9 +189,7 @@ async fn send(mut request: SignalJobsRequest, options: &Options) -> i32 {
             output::error_line(format!("scancel: Terminating job {}", result.target));
         }
         let is_step = result.target.contains('.');
-        let failure = u16::try_from(result.error_code)
-            .ok()
-            .and_then(ErrorCode::from_number);
+        let failure = job_results::error_code(result.error_code);
         match failure {
             None if result.error_code == 0 => {}
             // A job that is gone needs no end; only -v tells.
@@ -265,8 +247,8 @@ async fn chosen(
         .as_ref()
         .filter(|_| request.targets.is_empty())
     {
-        let list = client.jobs(ListJobsRequest::default()).await?;
-        for job in list.jobs.iter().filter(|job| matches(filter, job)) {
+        let jobs = client.jobs(ListJobsRequest::default()).await?;
+        for job in jobs.iter().filter(|job| matches(filter, job)) {
             let id = match (job.array_job_id, job.array_task_id) {
                 (Some(array), Some(task)) => format!("{array}_{task}"),
                 (Some(array), None) => {
@@ -374,12 +356,5 @@ mod tests {
             ..JobFilter::default()
         };
         assert_eq!(filter_text(&filter), " job_name=nosuch user_name=0 ");
-    }
-
-    /// Lists of jobs, with lists of tasks inside.
-    #[test]
-    fn targets() {
-        assert_eq!(split_targets("5,6_[1,3],7.0"), ["5", "6_[1,3]", "7.0"]);
-        assert_eq!(split_targets("5"), ["5"]);
     }
 }

@@ -96,11 +96,11 @@ impl Context {
 }
 
 /// Words of a line; quotes keep blanks together.
-fn words_of(line: &str) -> Vec<String> {
+pub(super) fn words_of(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
-    for letter in line.trim_end_matches(['\n', '\r']).chars() {
+    for letter in line.chars() {
         match (quote, letter) {
             (Some(open), letter) if open == letter => quote = None,
             (None, '"' | '\'') => {
@@ -128,11 +128,12 @@ async fn interactive(context: &Context) -> i32 {
             output::text_out("\n");
             return worst;
         }
+        let line = line.trim_end_matches(['\n', '\r']);
         if !terminal {
             // What a terminal would show by itself.
-            output::text_out(&format!("{}\n", line.trim_end_matches(['\n', '\r'])));
+            output::line(line);
         }
-        let mut words = words_of(&line);
+        let mut words = words_of(line);
         match words.first().map(String::as_str) {
             None => continue,
             Some("!!") => words.clone_from(&last),
@@ -159,6 +160,26 @@ pub(super) fn is_keyword(word: &str, name: &str, least: usize) -> bool {
         && name
             .get(..word.len())
             .is_some_and(|head| head.eq_ignore_ascii_case(word))
+}
+
+/// True when `word` is one of the keywords, each with its shortest form.
+pub(super) fn is_any_keyword(word: &str, keywords: &[(&str, usize)]) -> bool {
+    keywords
+        .iter()
+        .any(|(name, least)| is_keyword(word, name, *least))
+}
+
+/// A key without the sign of `+=` or `-=`, and the sign.
+pub(super) fn without_sign(key: &str) -> (&str, Option<char>) {
+    match key.strip_suffix(['+', '-']) {
+        Some(bare) => (bare, key.chars().last()),
+        None => (key, None),
+    }
+}
+
+/// The refusal of a key that cannot be updated.
+pub(super) fn unsupported(key: &str, value: &str) -> String {
+    format!("Update of this parameter is not supported: {key}={value}\nRequest aborted")
 }
 
 /// `too few arguments …`; exit status 1.

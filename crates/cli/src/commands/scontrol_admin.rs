@@ -7,18 +7,13 @@ use sluice_model::error_code::ErrorCode;
 use sluice_proto::v1;
 
 use super::scontrol::{Context, is_keyword};
-use super::scontrol_jobs::call_failed;
-use super::structured;
+use super::scontrol_jobs::{call_failed, done};
+use super::{clusters, log_levels, structured};
 use crate::client::{Client, ClientError};
 use crate::output;
 
 /// Highest FairShareDampeningFactor.
 const DAMPENING_MAX: u32 = 65_533;
-
-/// Names of log levels, quietest first: their numbers are their places.
-const LEVELS: [&str; 10] = [
-    "quiet", "fatal", "error", "info", "verbose", "debug", "debug2", "debug3", "debug4", "debug5",
-];
 
 /// DebugFlags of slurm.conf(5).
 const DEBUG_FLAGS: &[&str] = &[
@@ -154,10 +149,7 @@ pub(super) async fn shutdown(context: &Context, words: &[String]) -> i32 {
         client.admin().shutdown(request).await?;
         Ok::<_, ClientError>(())
     };
-    match result.await {
-        Ok(()) => 0,
-        Err(error) => call_failed("slurm_shutdown error: ", &error),
-    }
+    done("slurm_shutdown error: ", result.await)
 }
 
 /// Slurm lets its controller dump core; this one is a process like any other.
@@ -242,28 +234,17 @@ async fn set(context: &Context, call: &str, request: v1::SetDebugRequest) -> i32
         client.admin().set_debug(request).await?;
         Ok::<_, ClientError>(())
     };
-    match result.await {
-        Ok(()) => 0,
-        Err(error) => call_failed(&format!("{call} error: "), &error),
-    }
+    done(&format!("{call} error: "), result.await)
 }
 
 /// `setdebug LEVEL`, a name or a number.
 pub(super) async fn set_debug(context: &Context, word: &str) -> i32 {
-    let by_number = word.parse::<usize>().ok();
-    let level = match by_number {
-        Some(number) => LEVELS.get(number).copied(),
-        None => LEVELS
-            .iter()
-            .find(|name| name.eq_ignore_ascii_case(word))
-            .copied(),
-    };
-    let Some(level) = level else {
+    let Some(level) = log_levels::number(word) else {
         output::error_line(format!("invalid debug level: {word}"));
         return 1;
     };
     let request = v1::SetDebugRequest {
-        level: Some(level.to_string()),
+        level: Some(log_levels::NAMES[level].to_string()),
         ..Default::default()
     };
     set(context, "slurm_set_debug_level", request).await
@@ -371,13 +352,7 @@ fn error_text(number: i32) -> String {
         (Some(code), _) => code.message().to_string(),
         (None, 0) => "No error".to_string(),
         (None, -1) => "Unspecified error".to_string(),
-        (None, _) => {
-            let text = std::io::Error::from_raw_os_error(number).to_string();
-            text.split(" (os error")
-                .next()
-                .unwrap_or_default()
-                .to_string()
-        }
+        (None, _) => output::os_text(&std::io::Error::from_raw_os_error(number)),
     }
 }
 
@@ -389,9 +364,8 @@ pub(super) async fn cluster(context: &Context, name: Option<&String>) -> i32 {
     match context.connect().await {
         Ok(client) if client.settings.cluster == *name => 0,
         Ok(_) => {
-            output::error_line(format!(
-                "scontrol: error: '{name}' can't be reached now, or it is an invalid entry for --cluster.  Use 'sacctmgr list clusters' to see available clusters."
-            ));
+            let text = clusters::unreachable(name, "--cluster");
+            output::error_line(format!("scontrol: error: {text}"));
             1
         }
         Err(error) => call_failed("scontrol: error: ", &error),

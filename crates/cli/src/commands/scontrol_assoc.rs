@@ -6,16 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use sluice_model::accounting::{AdminLevel, AssociationRecord, QosRecord, UserRecord};
+use sluice_model::accounting::{AssociationRecord, QosRecord, UserRecord};
 use sluice_model::job::JobInfo;
 use sluice_model::state::JobState;
 use sluice_model::tres::Tres;
 use sluice_proto::v1;
 
 use super::caller::{now, uid_of};
+use super::sacctmgr_show::{associations, records};
 use super::scontrol::Context;
 use super::scontrol_assoc_filter::{Filter, passes};
 use crate::client::{Client, ClientError};
+use crate::format::sshare::{ancestors, level_shares, parent_of, parents};
 use crate::output;
 
 /// What some jobs use.
@@ -88,6 +90,67 @@ fn if_set(limit: Option<u32>) -> String {
     limit.map_or_else(String::new, |limit| limit.to_string())
 }
 
+/// What every association needs to know of the others and of the jobs, worked out once for all.
+struct Tree {
+    parents: BTreeMap<String, String>,
+    /// Shares directly below each account.
+    shares: BTreeMap<String, u64>,
+    /// Of an account and all below it.
+    accounts: BTreeMap<String, Usage>,
+    /// Of a user in an account: account, user.
+    users: BTreeMap<(String, String), Usage>,
+}
+
+impl Tree {
+    fn new(records: &Records) -> Self {
+        let mut tree = Self {
+            parents: parents(&records.associations),
+            shares: level_shares(&records.associations),
+            accounts: BTreeMap::new(),
+            users: BTreeMap::new(),
+        };
+        for job in &records.jobs {
+            for account in tree.path(&job.account) {
+                tree.accounts.entry(account).or_default().add(job);
+            }
+            // Everything is below the root.
+            let root = tree.accounts.entry("root".to_string()).or_default();
+            root.add(job);
+            let user = (job.account.clone(), job.user_name.clone());
+            tree.users.entry(user).or_default().add(job);
+        }
+        tree
+    }
+
+    /// Accounts from below the root down to this one.
+    fn path(&self, account: &str) -> Vec<String> {
+        let mut path = ancestors(account, &self.parents);
+        path.retain(|account| account != "root" && !account.is_empty());
+        path.reverse();
+        path
+    }
+
+    fn lineage(&self, row: &AssociationRecord) -> String {
+        let mut text = String::from("/");
+        for account in self.path(&row.account) {
+            let _ = write!(text, "{account}/");
+        }
+        if !row.user.is_empty() {
+            let _ = write!(text, "0-{}/", row.user);
+        }
+        text
+    }
+
+    fn usage(&self, row: &AssociationRecord) -> Usage {
+        let found = if row.user.is_empty() {
+            self.accounts.get(&row.account)
+        } else {
+            self.users.get(&(row.account.clone(), row.user.clone()))
+        };
+        found.cloned().unwrap_or_default()
+    }
+}
+
 /// Everything that is shown.
 struct Records {
     cluster: String,
@@ -132,11 +195,7 @@ impl Records {
                 .iter()
                 .find(|(cluster, _)| *cluster == self.cluster)
                 .map_or("", |(_, account)| account.as_str());
-            let level = match user.admin_level {
-                AdminLevel::None => "None",
-                AdminLevel::Operator => "Operator",
-                AdminLevel::Administrator => "Administrator",
-            };
+            let level = user.admin_level.as_str();
             let _ = writeln!(
                 text,
                 "UserName={} DefAccount={account} DefWckey= AdminLevel={level}",
@@ -152,66 +211,16 @@ impl Records {
             .find(|row| row.account == account && row.user.is_empty())
     }
 
-    /// Accounts from below the root down to this one.
-    fn path(&self, account: &str) -> Vec<String> {
-        let mut path = Vec::new();
-        let mut at = account.to_string();
-        while at != "root" && !at.is_empty() && path.len() < self.associations.len() {
-            path.insert(0, at.clone());
-            at = self
-                .account_row(&at)
-                .map(|row| row.parent_account.clone())
-                .unwrap_or_default();
-        }
-        path
-    }
-
-    fn lineage(&self, row: &AssociationRecord) -> String {
-        let mut text = String::from("/");
-        for account in self.path(&row.account) {
-            let _ = write!(text, "{account}/");
-        }
-        if !row.user.is_empty() {
-            let _ = write!(text, "0-{}/", row.user);
-        }
-        text
-    }
-
-    /// Rows beside this one in the tree: users of the account and accounts below its parent.
-    fn siblings<'a>(
-        &'a self,
-        row: &'a AssociationRecord,
-    ) -> impl Iterator<Item = &'a AssociationRecord> {
-        let parent = |row: &AssociationRecord| {
-            if row.user.is_empty() {
-                row.parent_account.clone()
-            } else {
-                row.account.clone()
-            }
-        };
-        let own = parent(row);
-        self.associations
-            .iter()
-            .filter(move |other| parent(other) == own)
-    }
-
-    fn association(&self, row: &AssociationRecord) -> String {
-        let within = |job: &&JobInfo| {
-            if row.user.is_empty() {
-                row.account == "root" || self.path(&job.account).contains(&row.account)
-            } else {
-                job.account == row.account && job.user_name == row.user
-            }
-        };
-        let usage = Usage::of(self.jobs.iter().filter(within));
+    fn association(&self, row: &AssociationRecord, tree: &Tree) -> String {
+        let usage = tree.usage(row);
         let limits = &row.limits;
-        let level: u32 = self.siblings(row).filter_map(|other| other.shares).sum();
+        let level = tree.shares.get(parent_of(row)).copied().unwrap_or(0);
         let shares = row
             .shares
             .map_or("parent".to_string(), |shares| shares.to_string());
         let is_root = row.account == "root" && row.user.is_empty();
         let norm = match (row.shares, level) {
-            (Some(shares), 1..) if !is_root => f64::from(shares) / f64::from(level),
+            (Some(shares), 1..) if !is_root => f64::from(shares) / level as f64,
             _ => 0.0,
         };
         let user = if row.user.is_empty() {
@@ -252,7 +261,7 @@ impl Records {
             row.priority.unwrap_or(0),
             row.id,
             level.max(1),
-            self.lineage(row),
+            tree.lineage(row),
             if row.is_default { "Yes" } else { "No" },
             counted(limits.grp_jobs, usage.running),
             counted(limits.grp_jobs_accrue, usage.accruing),
@@ -388,30 +397,13 @@ impl Records {
 }
 
 async fn load(client: &Client) -> Result<Records, ClientError> {
-    fn all<T, M>(messages: Vec<M>) -> Result<Vec<T>, ClientError>
-    where
-        T: TryFrom<M>,
-        T::Error: std::fmt::Display,
-    {
-        messages
-            .into_iter()
-            .map(|message| {
-                T::try_from(message).map_err(|error| ClientError::Other(error.to_string()))
-            })
-            .collect()
-    }
     let cluster = client.settings.cluster.clone();
     let request = v1::ListAssociationsRequest {
         clusters: vec![cluster.clone()],
         without_parent_limits: true,
         ..Default::default()
     };
-    let associations = client
-        .accounting()
-        .list_associations(request)
-        .await?
-        .into_inner()
-        .associations;
+    let associations = associations(client, request).await?;
     let users = client
         .accounting()
         .list_users(v1::ListUsersRequest::default())
@@ -424,23 +416,13 @@ async fn load(client: &Client) -> Result<Records, ClientError> {
         .await?
         .into_inner()
         .qos;
-    let shown = client
-        .admin()
-        .show_config(v1::ShowConfigRequest {})
-        .await?
-        .into_inner();
-    let tres = shown
-        .entries
-        .iter()
-        .find(|entry| entry.key == "AccountingStorageTRES")
-        .map(|entry| entry.value.split(',').map(String::from).collect())
-        .unwrap_or_default();
+    let tres = client.accounting_tres().await?;
     Ok(Records {
         cluster,
-        users: all(users)?,
-        associations: all(associations)?,
-        qos: all(qos)?,
-        jobs: client.jobs(v1::ListJobsRequest::default()).await?.jobs,
+        users: records(users)?,
+        associations,
+        qos: records(qos)?,
+        jobs: client.jobs(v1::ListJobsRequest::default()).await?,
         tres,
     })
 }
@@ -494,11 +476,12 @@ fn text(records: &Records, filter: &Filter) -> String {
             passes(&filter.accounts, &row.account)
                 && (filter.users.is_empty() || passes(&filter.users, &row.user))
         };
+        let tree = Tree::new(records);
         let body = records
             .tree()
             .into_iter()
             .filter(wanted)
-            .map(|row| records.association(row))
+            .map(|row| records.association(row, &tree))
             .collect();
         part(
             "Association Records",

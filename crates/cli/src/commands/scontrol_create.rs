@@ -6,7 +6,7 @@ use sluice_model::error_code::ErrorCode;
 use sluice_proto::v1;
 
 use super::scontrol::{Context, is_keyword};
-use super::scontrol_jobs::call_failed;
+use super::scontrol_jobs::{call_failed, done};
 use super::scontrol_partition_keys::partition_change;
 use crate::client::ClientError;
 use crate::output;
@@ -67,10 +67,7 @@ async fn create_partition(context: &Context, words: &[String]) -> i32 {
         client.admin().change_partition(request).await?;
         Ok::<_, ClientError>(())
     };
-    match result.await {
-        Ok(()) => 0,
-        Err(error) => call_failed("Error creating the partition: ", &error),
-    }
+    done("Error creating the partition: ", result.await)
 }
 
 async fn create_nodes(context: &Context, words: &[String]) -> i32 {
@@ -160,7 +157,7 @@ pub(super) async fn delete(context: &Context, words: &[String]) -> i32 {
             return 1;
         }
     };
-    let result = match entity.to_ascii_lowercase().as_str() {
+    let (call, result) = match entity.to_ascii_lowercase().as_str() {
         word if is_keyword(word, "partitionname", 4) => {
             let request = v1::DeletePartitionRequest { name };
             let call = async {
@@ -196,8 +193,5 @@ pub(super) async fn delete(context: &Context, words: &[String]) -> i32 {
             return 1;
         }
     };
-    match result {
-        (_, Ok(())) => 0,
-        (call, Err(error)) => call_failed(&format!("{call} {typed}: "), &error),
-    }
+    done(&format!("{call} {typed}: "), result)
 }

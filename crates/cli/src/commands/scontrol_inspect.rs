@@ -10,23 +10,38 @@ use sluice_model::hostlist::{collapse_hostlist, parse_hostlist};
 use sluice_model::ids::StepId;
 use sluice_model::job::JobInfo;
 use sluice_model::state::JobState;
+use sluice_model::step::StepInfo;
 use sluice_proto::v1;
 
 use super::adopted::adopted;
 use super::caller::now;
 use super::scontrol::Context;
+use crate::client::calls::config_value;
 use crate::client::{ClientError, Settings};
 use crate::output;
 
-/// `completing`: jobs that end, and where.
-pub(super) async fn completing(context: &Context) -> i32 {
+/// All jobs, or the exit status when they are not to be had.
+async fn all_jobs(context: &Context) -> Result<Vec<JobInfo>, i32> {
     let list = async {
         let client = context.connect().await?;
         client.jobs(v1::ListJobsRequest::default()).await
     };
-    let jobs = match list.await {
-        Ok(list) => list.jobs,
-        Err(error) => return failed("slurm_load_jobs", &error),
+    list.await
+        .map_err(|error| failed("slurm_load_jobs", &error))
+}
+
+/// As [`all_jobs`], all steps.
+async fn all_steps(context: &Context) -> Result<Vec<StepInfo>, i32> {
+    let list = async { context.connect().await?.steps(None).await };
+    list.await
+        .map_err(|error| failed("slurm_get_job_steps", &error))
+}
+
+/// `completing`: jobs that end, and where.
+pub(super) async fn completing(context: &Context) -> i32 {
+    let jobs = match all_jobs(context).await {
+        Ok(jobs) => jobs,
+        Err(code) => return code,
     };
     let times = context.place.times(now());
     for job in jobs.iter().filter(|job| job.state.is_completing()) {
@@ -61,13 +76,9 @@ fn runs_on(nodes: &str, node: &str) -> bool {
 /// `listjobs [NODE]`: jobs of a node.
 pub(super) async fn list_jobs(context: &Context, words: &[String]) -> i32 {
     let node = node_of(context, words.first());
-    let list = async {
-        let client = context.connect().await?;
-        client.jobs(v1::ListJobsRequest::default()).await
-    };
-    let jobs = match list.await {
-        Ok(list) => list.jobs,
-        Err(error) => return failed("slurm_load_jobs", &error),
+    let jobs = match all_jobs(context).await {
+        Ok(jobs) => jobs,
+        Err(code) => return code,
     };
     let holds = |job: &&JobInfo| {
         matches!(job.state.base, JobState::Running | JobState::Suspended)
@@ -89,10 +100,9 @@ pub(super) async fn list_jobs(context: &Context, words: &[String]) -> i32 {
 /// `liststeps [NODE]`: steps of a node.
 pub(super) async fn list_steps(context: &Context, words: &[String]) -> i32 {
     let node = node_of(context, words.first());
-    let list = async { context.connect().await?.steps(None).await };
-    let steps = match list.await {
+    let steps = match all_steps(context).await {
         Ok(steps) => steps,
-        Err(error) => return failed("slurm_get_job_steps", &error),
+        Err(code) => return code,
     };
     let ids: Vec<String> = steps
         .iter()
@@ -292,10 +302,9 @@ pub(super) async fn pid_info(context: &Context, words: &[String]) -> i32 {
 
 /// `getent NODE`: users of the steps on a node, as its name service gives them.
 pub(super) async fn getent(context: &Context, node: &str) -> i32 {
-    let lists = async { context.connect().await?.steps(None).await };
-    let steps = match lists.await {
+    let steps = match all_steps(context).await {
         Ok(steps) => steps,
-        Err(error) => return failed("slurm_get_job_steps", &error),
+        Err(code) => return code,
     };
     for step in steps.iter().filter(|step| runs_on(&step.nodes, node)) {
         let user = nix::unistd::User::from_uid(step.uid.into()).ok().flatten();
@@ -393,20 +402,12 @@ pub(super) async fn slurmd(
         );
         return Ok(1);
     };
-    let config = client
-        .admin()
-        .show_config(v1::ShowConfigRequest {})
-        .await
-        .map_err(|status| fail(ClientError::from(status)))?
-        .into_inner();
+    let config = client.config().await.map_err(fail)?;
     let setting = |key: &str| {
-        let value = config.entries.iter().find(|entry| entry.key == key);
-        value.map_or_else(String::new, |entry| {
-            entry
-                .value
-                .replace("%n", &node.name)
-                .replace("%h", &node.hostname)
-        })
+        let value = config_value(&config, key).unwrap_or_default();
+        value
+            .replace("%n", &node.name)
+            .replace("%h", &node.hostname)
     };
     let steps: Vec<String> = client
         .steps(None)

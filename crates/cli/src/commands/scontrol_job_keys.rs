@@ -9,31 +9,12 @@ use sluice_model::memory::parse_memory;
 use sluice_model::time::{TimeLimit, UnixSeconds, parse_point_in_time};
 
 use super::caller::{Place, now};
-use super::scontrol::is_keyword;
+use super::scontrol::{is_keyword, unsupported};
 use crate::submit::nodes::parse_node_count;
+use crate::submit::resources::{NICE_MAX, mail_events};
 
 /// `Priority=INFINITE`: computed again.
 const PRIORITY_COMPUTED: u32 = u32::MAX;
-
-/// Highest nice value.
-const NICE_MAX: i64 = 2_147_483_645;
-
-/// Words for MailType (sbatch(1)).
-const MAIL_TYPES: &[&str] = &[
-    "NONE",
-    "BEGIN",
-    "END",
-    "FAIL",
-    "REQUEUE",
-    "ALL",
-    "INVALID_DEPEND",
-    "STAGE_OUT",
-    "TIME_LIMIT",
-    "TIME_LIMIT_90",
-    "TIME_LIMIT_80",
-    "TIME_LIMIT_50",
-    "ARRAY_TASKS",
-];
 
 /// Keys that are kept on the record and have no effect yet: key, shortest form, option of sbatch.
 const KEPT: &[(&str, usize, &str)] = &[
@@ -216,12 +197,7 @@ pub(super) fn set_job(
         }
         _ if is_keyword(key, "resetaccruetime", 3) => update.reset_accrue = true,
         _ if is_keyword(key, "mailtype", 5) => {
-            let known = |word: &str| {
-                MAIL_TYPES
-                    .iter()
-                    .any(|known| known.eq_ignore_ascii_case(word))
-            };
-            if !value.split(',').all(known) {
+            if mail_events(value).is_none() {
                 return Err(format!("Invalid MailType: {value}"));
             }
             update.mail_type = Some(value.to_string());
@@ -229,10 +205,6 @@ pub(super) fn set_job(
         _ => return Err(unsupported(key, value)),
     }
     Ok(())
-}
-
-fn unsupported(key: &str, value: &str) -> String {
-    format!("Update of this parameter is not supported: {key}={value}\nRequest aborted")
 }
 
 /// Options that no engine reads yet. Their values are checked as far as Slurm does.

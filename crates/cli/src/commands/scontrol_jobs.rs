@@ -6,7 +6,7 @@ use sluice_model::error_code::ErrorCode;
 use sluice_proto::v1;
 
 use super::caller::Place;
-use super::job_results::print_failures;
+use super::job_results::{error_code, print_failures};
 use super::scontrol::{Context, is_keyword};
 use super::watch;
 use crate::client::{Client, ClientError};
@@ -52,7 +52,7 @@ pub(super) async fn ids_by_name(
         brief: true,
         ..Default::default()
     };
-    let jobs = client.jobs(request).await?.jobs;
+    let jobs = client.jobs(request).await?;
     let named = jobs.iter().filter(|job| {
         job.description
             .name
@@ -92,6 +92,14 @@ async fn named_jobs(
 pub(super) fn call_failed(prefix: &str, error: &ClientError) -> i32 {
     output::error_with_hint(format!("{prefix}{error}"), error);
     1
+}
+
+/// The exit status of a call that has nothing to tell when it succeeds.
+pub(super) fn done(prefix: &str, result: Result<(), ClientError>) -> i32 {
+    match result {
+        Ok(()) => 0,
+        Err(error) => call_failed(prefix, &error),
+    }
 }
 
 pub(super) async fn hold(context: &Context, words: &[String], kind: v1::HoldKind) -> i32 {
@@ -176,10 +184,7 @@ pub(super) async fn top(context: &Context, words: &[String]) -> i32 {
     match result.await {
         Ok(reply) if reply.error_code == 0 => 0,
         Ok(reply) => {
-            let code = u16::try_from(reply.error_code)
-                .ok()
-                .and_then(ErrorCode::from_number)
-                .unwrap_or(ErrorCode::Unspecified);
+            let code = error_code(reply.error_code).unwrap_or(ErrorCode::Unspecified);
             output::error_line(format!("{} for job {}", code.message(), reply.failed_job));
             1
         }
@@ -194,10 +199,7 @@ pub(super) async fn notify(context: &Context, words: &[String]) -> i32 {
         return 1;
     };
     let result = async { context.connect().await?.notify(job_id, text).await };
-    match result.await {
-        Ok(()) => 0,
-        Err(error) => call_failed("job notify failure: ", &error),
-    }
+    done("job notify failure: ", result.await)
 }
 
 pub(super) async fn wait_job(context: &Context, word: &str) -> i32 {
@@ -232,6 +234,10 @@ mod tests {
         assert_eq!(
             selectors(&["1,2_[3,4]".to_string(), "5".to_string()]),
             ["1", "2_[3,4]", "5"]
+        );
+        assert_eq!(
+            selectors(&["5,6_[1,3],7.0".to_string()]),
+            ["5", "6_[1,3]", "7.0"]
         );
     }
 }

@@ -2,17 +2,13 @@
 
 use sluice_model::node::{NodeStateRequest, NodeUpdate};
 
-use super::scontrol::is_keyword;
+use super::scontrol::{is_keyword, unsupported};
 
 /// Modes of CpuBind.
 const CPU_BIND: [&str; 6] = ["none", "socket", "ldom", "core", "thread", "off"];
 
 /// Words that are states and that nobody can ask for.
 const NOT_FOR_ASKING: [&str; 3] = ["allocated", "mixed", "unknown"];
-
-fn unsupported(key: &str, value: &str) -> String {
-    format!("Update of this parameter is not supported: {key}={value}\nRequest aborted")
-}
 
 /// The change that the pairs ask for.
 pub(super) fn node_update(pairs: &[(String, String)]) -> Result<NodeUpdate, String> {

@@ -4,7 +4,7 @@
 
 use sluice_model::time::TimeLimit;
 
-use super::scontrol::is_keyword;
+use super::scontrol::{is_keyword, without_sign};
 
 /// How a value is checked.
 enum Check {
@@ -126,10 +126,7 @@ fn set(change: &mut PartitionChange, key: &str, value: &str) -> Result<(), Strin
     let mut put = |name: &str, value: &str| {
         change.settings.push((name.to_string(), value.to_string()));
     };
-    let (bare, sign) = match key.strip_suffix(['+', '-']) {
-        Some(bare) => (bare, key.chars().last()),
-        None => (key, None),
-    };
+    let (bare, sign) = without_sign(key);
     if is_keyword(bare, "nodes", 5) {
         put(
             &format!("Nodes{}", sign.map(String::from).unwrap_or_default()),

@@ -4,7 +4,7 @@ use sluice_model::node::{NodeStateRequest, NodeUpdate};
 use sluice_proto::v1;
 
 use super::scontrol::{Context, is_keyword, too_few, too_many};
-use super::scontrol_jobs::call_failed;
+use super::scontrol_jobs::done;
 use crate::client::ClientError;
 use crate::output;
 
@@ -48,10 +48,7 @@ pub(super) async fn reboot(context: &Context, verb: &str, words: &[String]) -> i
         client.admin().reboot_nodes(request).await?;
         Ok::<_, ClientError>(())
     };
-    match result.await {
-        Ok(()) => 0,
-        Err(error) => call_failed("scontrol_reboot_nodes error: ", &error),
-    }
+    done("scontrol_reboot_nodes error: ", result.await)
 }
 
 async fn node_state(context: &Context, nodes: &str, state: NodeStateRequest) -> i32 {
@@ -61,10 +58,7 @@ async fn node_state(context: &Context, nodes: &str, state: NodeStateRequest) -> 
         ..NodeUpdate::default()
     };
     let result = async { context.connect().await?.update_nodes(update).await };
-    match result.await {
-        Ok(()) => 0,
-        Err(error) => call_failed("slurm_update error: ", &error),
-    }
+    done("slurm_update error: ", result.await)
 }
 
 pub(super) async fn cancel_reboot(context: &Context, verb: &str, nodes: Option<&String>) -> i32 {

@@ -12,11 +12,12 @@ use sluice_model::node_state::NodeState;
 use sluice_proto::v1;
 
 use super::caller::now;
-use super::scontrol::{Context, is_keyword, too_many};
+use super::scontrol::{Context, is_any_keyword, is_keyword, too_many};
 use super::squeue::selects;
 use super::structured;
 use super::{scontrol_assoc, scontrol_inspect};
 use crate::client::ClientError;
+use crate::client::calls::config_value;
 use crate::format::show_job::{ShowOptions, show_job};
 use crate::format::show_node::show_node;
 use crate::format::show_partition::show_partition;
@@ -118,7 +119,7 @@ type Outcome = Result<i32, (&'static str, ClientError)>;
 /// Entities that `--json` and `--yaml` show.
 fn has_document(entity: &str) -> bool {
     let word = entity.to_ascii_lowercase();
-    [
+    let known = [
         ("jobs", 1),
         ("jobid", 1),
         ("nodes", 1),
@@ -130,9 +131,8 @@ fn has_document(entity: &str) -> bool {
         ("reservations", 1),
         ("reservationname", 12),
         ("licenses", 2),
-    ]
-    .iter()
-    .any(|(name, least)| is_keyword(&word, name, *least))
+    ];
+    is_any_keyword(&word, &known)
 }
 
 fn show_options(context: &Context) -> ShowOptions {
@@ -168,13 +168,10 @@ async fn jobs(context: &Context, name: Option<&str>) -> Outcome {
     let client = context.connect().await.map_err(fail)?;
     let list = match &selector {
         Some(selector) => client.job(selector.job.0).await.map_err(fail)?,
-        None => {
-            client
-                .jobs(v1::ListJobsRequest::default())
-                .await
-                .map_err(fail)?
-                .jobs
-        }
+        None => client
+            .jobs(v1::ListJobsRequest::default())
+            .await
+            .map_err(fail)?,
     };
     if structured::wanted(&context.options) {
         let chosen = |job: &&JobInfo| selector.as_ref().is_none_or(|only| selects(only, job));
@@ -358,12 +355,7 @@ async fn steps(context: &Context, name: Option<&str>) -> Outcome {
 async fn config(context: &Context) -> Outcome {
     let fail = |error| ("slurm_load_ctl_conf", error);
     let client = context.connect().await.map_err(fail)?;
-    let reply = client
-        .admin()
-        .show_config(v1::ShowConfigRequest {})
-        .await
-        .map_err(|status| fail(ClientError::from(status)))?
-        .into_inner();
+    let reply = client.config().await.map_err(fail)?;
     let times = context.place.times(now());
     let mut text = format!(
         "Configuration data as of {}\n",
@@ -392,24 +384,16 @@ async fn reservations(context: &Context) -> Outcome {
 async fn licenses(context: &Context, wanted: Option<&str>) -> Outcome {
     let fail = |error| ("slurm_load_licenses", error);
     let client = context.connect().await.map_err(fail)?;
-    let reply = client
-        .admin()
-        .show_config(v1::ShowConfigRequest {})
-        .await
-        .map_err(|status| fail(ClientError::from(status)))?
-        .into_inner();
-    let configured = reply
-        .entries
-        .iter()
-        .find(|entry| entry.key == "Licenses")
-        .map(|entry| counts(&entry.value))
+    let config = client.config().await.map_err(fail)?;
+    let configured = config_value(&config, "Licenses")
+        .map(counts)
         .unwrap_or_default();
     let mut used: BTreeMap<String, u64> = BTreeMap::new();
     let jobs = client
         .jobs(v1::ListJobsRequest::default())
         .await
         .map_err(fail)?;
-    for job in jobs.jobs.iter().filter(|job| {
+    for job in jobs.iter().filter(|job| {
         job.state.is_running() || matches!(job.state.base, sluice_model::state::JobState::Suspended)
     }) {
         for (name, count) in counts(job.description.licenses.as_deref().unwrap_or_default()) {

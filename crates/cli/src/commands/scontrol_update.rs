@@ -11,13 +11,14 @@ use sluice_proto::v1;
 
 use super::caller::uid_of;
 use super::job_results::print_failures;
-use super::scontrol::{Context, is_keyword};
+use super::scontrol::{Context, is_keyword, unsupported, without_sign};
 use super::scontrol_create::entries;
 use super::scontrol_job_keys::{kept_names, set_job};
-use super::scontrol_jobs::{call_failed, ids_by_name, selectors};
+use super::scontrol_jobs::{call_failed, done, ids_by_name, selectors};
 use super::scontrol_node_keys::node_update;
 use super::scontrol_partition_keys::partition_change;
 use crate::client::{Client, ClientError};
+use crate::launch::{cpu_counts, repeated};
 use crate::output;
 
 /// A limit on the wire that means none.
@@ -50,10 +51,7 @@ fn pairs_of(words: &[String]) -> Result<Vec<Pair>, String> {
                     Err(format!("Invalid input: {word}\nRequest aborted"))
                 };
             };
-            let (bare, sign) = match key.strip_suffix(['+', '-']) {
-                Some(bare) => (bare, key.chars().last()),
-                None => (key, None),
-            };
+            let (bare, sign) = without_sign(key);
             Ok(Pair {
                 key: bare.to_ascii_lowercase(),
                 sign,
@@ -239,12 +237,7 @@ async fn write_resize_scripts(context: &Context, client: &Client, id: &str) {
     let Some(job) = jobs.iter().find(|job| job.job_id.0 == number) else {
         return;
     };
-    let cpus: Vec<u32> = job
-        .allocation
-        .iter()
-        .map(|part| part.cpu_ids.len() as u32)
-        .collect();
-    let cpus = compressed(&cpus);
+    let cpus = repeated(&cpu_counts(job));
     let variables = [
         ("SLURM_NODELIST", job.nodes.clone()),
         ("SLURM_JOB_NODELIST", job.nodes.clone()),
@@ -273,22 +266,6 @@ async fn write_resize_scripts(context: &Context, client: &Client, id: &str) {
     ));
 }
 
-/// `8(x2),4`: equal neighbours together.
-fn compressed(counts: &[u32]) -> String {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for count in counts {
-        match runs.last_mut() {
-            Some((value, times)) if value == count => *times += 1,
-            _ => runs.push((*count, 1)),
-        }
-    }
-    let words = runs.iter().map(|(value, times)| match times {
-        1 => value.to_string(),
-        times => format!("{value}(x{times})"),
-    });
-    words.collect::<Vec<_>>().join(",")
-}
-
 async fn update_nodes(context: &Context, words: &[String]) -> i32 {
     let mut pairs = Vec::new();
     for word in words {
@@ -302,10 +279,7 @@ async fn update_nodes(context: &Context, words: &[String]) -> i32 {
         Err(text) => return refused(&as_typed(&text, words)),
     };
     let result = async { context.connect().await?.update_nodes(update).await };
-    match result.await {
-        Ok(()) => 0,
-        Err(error) => call_failed("slurm_update error: ", &error),
-    }
+    done("slurm_update error: ", result.await)
 }
 
 async fn update_partition(context: &Context, words: &[String]) -> i32 {
@@ -326,10 +300,7 @@ async fn update_partition(context: &Context, words: &[String]) -> i32 {
         client.admin().change_partition(request).await?;
         Ok::<_, ClientError>(())
     };
-    match result.await {
-        Ok(()) => 0,
-        Err(error) => call_failed("slurm_update error: ", &error),
-    }
+    done("slurm_update error: ", result.await)
 }
 
 /// `StepId=JOB[.STEP] TimeLimit=`.
@@ -361,10 +332,7 @@ async fn update_steps(context: &Context, words: &[String]) -> i32 {
                 Err(_) => return refused("scontrol: error: Invalid TimeLimit value"),
             }
         } else {
-            return refused(&format!(
-                "Update of this parameter is not supported: {}={}\nRequest aborted",
-                pair.key, pair.value
-            ));
+            return refused(&unsupported(&pair.key, &pair.value));
         }
     }
     let (Some((job_id, step)), Some(limit)) = (target, limit) else {
@@ -384,10 +352,7 @@ async fn update_steps(context: &Context, words: &[String]) -> i32 {
         client.admin().update_steps(request).await?;
         Ok::<_, ClientError>(())
     };
-    match result.await {
-        Ok(()) => 0,
-        Err(error) => call_failed("slurm_update error: ", &error),
-    }
+    done("slurm_update error: ", result.await)
 }
 
 /// The limit in force, more or less so many minutes.

@@ -2,12 +2,12 @@
 
 use sluice_model::error_code::ErrorCode;
 use sluice_model::time::UnixSeconds;
-use sluice_proto::v1;
 
 use super::caller::now;
 use super::scontrol::{Context, is_keyword, too_few, too_many};
 use super::scontrol_jobs::call_failed;
 use crate::client::ClientError;
+use crate::client::calls::config_value;
 use crate::output;
 
 /// `write batch_script JOB [FILE|-]`, `write config [FILE]`.
@@ -60,8 +60,7 @@ async fn write_script(context: &Context, words: &[String]) -> i32 {
             output::line(format!("batch script for job {job} written to {file}"));
         }
         Err(error) => {
-            let text = error.to_string();
-            let text = text.split(" (os error").next().unwrap_or_default();
+            let text = output::os_text(&error);
             output::error_line(format!("failed to open file `{file}`: {text}"));
         }
     }
@@ -72,11 +71,7 @@ async fn write_script(context: &Context, words: &[String]) -> i32 {
 async fn write_config(context: &Context, file: Option<&String>) -> i32 {
     let result = async {
         let client = context.connect().await?;
-        let shown = client
-            .admin()
-            .show_config(v1::ShowConfigRequest {})
-            .await?
-            .into_inner();
+        let shown = client.config().await?;
         let nodes = client.nodes(Vec::new()).await?;
         let partitions = client.partitions(Vec::new()).await?;
         Ok::<_, ClientError>((shown, nodes, partitions))
@@ -90,12 +85,8 @@ async fn write_config(context: &Context, file: Option<&String>) -> i32 {
     let base = match file {
         Some(file) => context.place.directory.join(file),
         None => {
-            let conf = shown
-                .entries
-                .iter()
-                .find(|entry| entry.key == "SLURM_CONF")
-                .map_or("slurm.conf", |entry| entry.value.as_str());
-            std::path::PathBuf::from(conf)
+            let conf = config_value(&shown, "SLURM_CONF");
+            std::path::PathBuf::from(conf.unwrap_or("slurm.conf"))
         }
     };
     let path = format!("{}.{stamp}", base.display());

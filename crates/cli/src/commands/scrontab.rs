@@ -132,7 +132,7 @@ fn store_from(file: &str, uid: u32, place: &Place) -> i32 {
         }
         Err(error) => fatal(format!(
             "failed to open {file}: {}",
-            super::srun::os_text(&error)
+            output::os_text(&error)
         )),
     }
 }

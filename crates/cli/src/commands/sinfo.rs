@@ -21,7 +21,7 @@ use crate::format::column::Layout;
 use crate::format::node_fields::{self, FIELDS};
 use crate::format::node_groups::{Grouping, NodeGroup, NodeView, groups};
 use crate::output;
-use crate::submit::options::{Layer, Options};
+use crate::submit::options::Options;
 
 /// How long an absent controller is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -41,8 +41,7 @@ pub fn run(parsed: &Parsed) -> i32 {
     if let Some(code) = structured::answer_early(&options) {
         return code;
     }
-    let typed = |name: &str| parsed.given.iter().any(|given| given.name == name);
-    if options.has("long") && typed("format") {
+    if options.has("long") && options.typed("format").is_some() {
         output::error_line(
             "sinfo: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry.",
         );
@@ -212,16 +211,13 @@ fn layout(
         _ if long => node_fields::FORMAT_LONG,
         _ => node_fields::FORMAT_DEFAULT,
     };
-    let typed = |name: &str| {
-        options
-            .get(name)
-            .filter(|_| options.layer(name) == Some(Layer::CommandLine))
-    };
     // SINFO_FORMAT is about the listing of partitions.
     let by_partition = !by_node && !options.has("list-reasons") && !options.has("summarize");
-    let letters = typed("format").or_else(|| options.get("format").filter(|_| by_partition));
+    let letters = options
+        .typed("format")
+        .or_else(|| options.get("format").filter(|_| by_partition));
     let mut what = "Invalid node format specification";
-    let (layout, unknown) = match (typed("Format"), letters) {
+    let (layout, unknown) = match (options.typed("Format"), letters) {
         (Some(names), _) if options.beats("Format", "format") => {
             what = "sinfo: error: Invalid job format specification";
             Layout::from_names(names, FIELDS)

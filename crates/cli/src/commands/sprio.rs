@@ -15,6 +15,7 @@ use sluice_proto::v1;
 use super::caller::{Place, now, uid_of};
 use super::squeue::{print, report_unknown};
 use super::{block_on, clusters};
+use crate::client::calls::config_value;
 use crate::client::{Client, ClientError};
 use crate::flags::getopt::Parsed;
 use crate::flags::{Command, help};
@@ -69,22 +70,16 @@ struct Filter {
 
 impl Filter {
     fn new(options: &Options) -> Result<Self, String> {
-        let list = |name: &str| -> Vec<String> {
-            let text = options.get(name).unwrap_or_default();
-            text.split(',')
-                .map(str::trim)
-                .filter(|item| !item.is_empty())
-                .map(String::from)
-                .collect()
-        };
-        let jobs = list("jobs")
+        let jobs = options
+            .list("jobs")
             .iter()
             .map(|item| {
                 item.parse::<u32>()
                     .map_err(|_| format!("Invalid job id: {item}"))
             })
             .collect::<Result<_, _>>()?;
-        let users = list("user")
+        let users = options
+            .list("user")
             .iter()
             .map(|user| {
                 uid_of(user).unwrap_or_else(|| {
@@ -97,7 +92,7 @@ impl Filter {
         Ok(Self {
             jobs,
             users,
-            partitions: list("partition"),
+            partitions: options.list("partition"),
         })
     }
 
@@ -132,9 +127,8 @@ async fn jobs(client: &Client, filter: &Filter) -> Result<Vec<JobInfo>, ClientEr
         ..Default::default()
     };
     match client.jobs(request).await {
-        Ok(list) => Ok(list.jobs),
         Err(error) if error.code() == Some(ErrorCode::InvalidJobId) => Ok(Vec::new()),
-        Err(error) => Err(error),
+        result => result,
     }
 }
 
@@ -143,19 +137,8 @@ async fn show(options: &Options, filter: &Filter) -> Result<i32, ClientError> {
     if !clusters::are_known(options, &client.settings.cluster) {
         return Ok(1);
     }
-    let config = client
-        .admin()
-        .show_config(v1::ShowConfigRequest {})
-        .await?
-        .into_inner();
-    let entry = |key: &str| {
-        config
-            .entries
-            .iter()
-            .find(|entry| entry.key == key)
-            .map(|entry| entry.value.as_str())
-    };
-    let plugin = entry("PriorityType").unwrap_or_default();
+    let config = client.config().await?;
+    let plugin = config_value(&config, "PriorityType").unwrap_or_default();
     if plugin.eq_ignore_ascii_case("priority/basic") {
         output::error_line(format!(
             "You are not running a supported priority plugin\n({plugin}).\nOnly 'priority/multifactor' is supported."
@@ -191,7 +174,7 @@ async fn show(options: &Options, filter: &Filter) -> Result<i32, ClientError> {
                 "sprio: priority factors are not computed yet: they are shown as 0 and the weights have no effect",
             );
         }
-        let running_too = entry("PriorityFlags").is_some_and(|flags| {
+        let running_too = config_value(&config, "PriorityFlags").is_some_and(|flags| {
             flags
                 .split(',')
                 .any(|flag| flag.eq_ignore_ascii_case("CALCULATE_RUNNING"))

@@ -23,7 +23,7 @@ use crate::format::job_order::{JobOrder, SortKey};
 use crate::format::job_rows::{JobRow, JobView, rows};
 use crate::format::step_fields::{self, StepRow};
 use crate::output;
-use crate::submit::options::{Layer, Options};
+use crate::submit::options::Options;
 
 /// How long an absent controller is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -318,15 +318,10 @@ fn is_brief(options: &Options) -> bool {
 }
 
 fn job_layout(options: &Options) -> Layout<JobRow> {
-    let typed = |name: &str| {
-        options
-            .get(name)
-            .filter(|_| options.layer(name) == Some(Layer::CommandLine))
-    };
     let letters = |text: &str| Layout::from_letters(text, FIELDS);
     let names = |text: &str| Layout::from_names(text, FIELDS);
     // What is typed beats what the environment says.
-    let (layout, unknown) = match (typed("Format"), typed("format")) {
+    let (layout, unknown) = match (options.typed("Format"), options.typed("format")) {
         (Some(text), _) => names(text),
         (_, Some(text)) => letters(text),
         _ if options.has("only-job-state") => letters(job_fields::FORMAT_STATES),
@@ -400,12 +395,7 @@ async fn show_steps(
         return structured::steps(client, options, &steps).await;
     }
     // SQUEUE_FORMAT is about jobs.
-    let typed = |name: &str| {
-        options
-            .get(name)
-            .filter(|_| options.layer(name) == Some(Layer::CommandLine))
-    };
-    let (layout, unknown) = match (typed("Format"), typed("format")) {
+    let (layout, unknown) = match (options.typed("Format"), options.typed("format")) {
         (Some(names), _) => Layout::from_names(names, step_fields::FIELDS),
         (None, Some(letters)) => Layout::from_letters(letters, step_fields::FIELDS),
         (None, None) => Layout::from_letters(step_fields::FORMAT_DEFAULT, step_fields::FIELDS),

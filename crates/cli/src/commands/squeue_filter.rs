@@ -42,23 +42,15 @@ pub(super) struct Filter {
 impl Filter {
     /// Reads the options; what is wrong comes back as lines after `squeue: error: `.
     pub fn new(options: &Options, place: &Place) -> Result<Self, Vec<String>> {
-        let list = |name: &str| -> Vec<String> {
-            let text = options.get(name).unwrap_or_default();
-            text.split(',')
-                .map(str::trim)
-                .filter(|item| !item.is_empty())
-                .map(String::from)
-                .collect()
-        };
         let mut jobs = Vec::new();
-        for item in list("jobs") {
+        for item in options.list("jobs") {
             jobs.push(
                 item.parse()
                     .map_err(|_| vec![format!("Invalid job id: {item}")])?,
             );
         }
         let mut users = Vec::new();
-        for user in list("user") {
+        for user in options.list("user") {
             match uid_of(&user) {
                 Some(uid) => users.push(uid),
                 None => {
@@ -111,12 +103,12 @@ impl Filter {
             users,
             not_user: options.has("notme").then_some(place.uid),
             states,
-            partitions: list("partition"),
-            accounts: list("account"),
-            qos: list("qos"),
-            names: list("name"),
-            reservations: list("reservation"),
-            licenses: list("licenses"),
+            partitions: options.list("partition"),
+            accounts: options.list("account"),
+            qos: options.list("qos"),
+            names: options.list("name"),
+            reservations: options.list("reservation"),
+            licenses: options.list("licenses"),
             nodes,
             over_secs: seconds("running-over"),
             under_secs: seconds("running-under"),
@@ -205,11 +197,6 @@ impl Filter {
                 states.is_empty() || states.iter().any(|selector| selector.matches(job.state))
             }
         };
-        let partition = self.partitions.is_empty()
-            || job
-                .partition
-                .split(',')
-                .any(|name| self.partitions.iter().any(|wanted| wanted == name));
         let nodes = self.nodes.is_empty() || {
             let held: BTreeSet<String> = parse_hostlist(&job.nodes)
                 .unwrap_or_default()
@@ -227,7 +214,7 @@ impl Filter {
                 })
             });
         state
-            && partition
+            && self.passes_partition(&job.partition)
             && nodes
             && licenses
             && (self.users.is_empty() || self.users.contains(&description.uid))

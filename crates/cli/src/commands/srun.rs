@@ -19,11 +19,11 @@ use crate::client::Client;
 use crate::client::address::random_text;
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
-use crate::launch::{cancel_job, give_back};
+use crate::launch::{cancel_job, cpu_counts, give_back};
 use crate::output;
 use crate::submit::Refusal;
 use crate::submit::description::describe;
-use crate::submit::options::{Layer, Options};
+use crate::submit::options::Options;
 use crate::submit::variables::request_variables;
 
 /// Runs srun.
@@ -79,10 +79,7 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
         .map(|path| base_name(path))
         .unwrap_or_default();
     // A name from the environment is the batch job's; only the command line names a step.
-    let step_name = (options.layer("job-name") == Some(Layer::CommandLine))
-        .then(|| job.name.clone())
-        .flatten()
-        .unwrap_or(program);
+    let step_name = options.typed("job-name").map_or(program, String::from);
     job.name = Some(step_name);
     job.command = parsed.operands.first().cloned();
     let code = block_on(
@@ -96,13 +93,7 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
         }
         .run(job),
     );
-    match place
-        .variable("SLURM_EXIT_ERROR")
-        .and_then(|text| text.parse().ok())
-    {
-        Some(other) if code == 1 => other,
-        _ => code,
-    }
+    place.exit_code(code)
 }
 
 fn read_multi_prog(file: &str, tasks: u32) -> Result<String, Refusal> {
@@ -111,7 +102,7 @@ fn read_multi_prog(file: &str, tasks: u32) -> Result<String, Refusal> {
             "Could not open multi_prog config file {file}{}",
             match error.kind() {
                 std::io::ErrorKind::NotFound => String::new(),
-                _ => format!(": {}", os_text(&error)),
+                _ => format!(": {}", output::os_text(&error)),
             }
         ))
     })?;
@@ -244,11 +235,7 @@ fn refused_early(options: &Options, parsed: &Parsed) -> Option<Refusal> {
         }
     }
     // A task of srun has the variable, and starts srun as any user.
-    let typed = options.layer("slurmd-debug") == Some(Layer::CommandLine);
-    if let Some(level) = options.get("slurmd-debug").filter(|_| typed) {
-        return debug_level(level);
-    }
-    None
+    options.typed("slurmd-debug").and_then(debug_level)
 }
 
 /// `--slurmd-debug` is root's; what daemons log is set in the configuration, so that only the variable is left of it.
@@ -265,12 +252,6 @@ fn debug_level(level: &str) -> Option<Refusal> {
         "srun: warning: --slurmd-debug sets SLURMD_DEBUG for the tasks only: SlurmdDebug rules what the nodes log",
     );
     None
-}
-
-/// The system's text of an error, without its number.
-pub(super) fn os_text(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_string()
 }
 
 /// One call of srun.
@@ -492,16 +473,11 @@ impl Srun {
                 }
                 if self.options.count("verbose") > 0 {
                     self.say(format!("Nodes {} are ready for job", job.nodes));
-                    let cpus: Vec<u32> = job
-                        .allocation
-                        .iter()
-                        .map(|node| node.cpu_ids.len() as u32)
-                        .collect();
                     self.say(format!(
                         "jobid {job_id}: nodes({}):`{}', cpu counts: {}",
                         job.num_nodes,
                         job.nodes,
-                        counted(&cpus)
+                        counted(&cpu_counts(&job))
                     ));
                 }
                 Ok(job)

@@ -4,13 +4,8 @@
 //! Names and values are a real Slurm's. Source: srun(1) INPUT and OUTPUT ENVIRONMENT VARIABLES.
 
 use super::caller::Place;
-use super::srun_components;
-use crate::submit::options::{Layer, Options};
-
-/// Levels of messages by name.
-const LEVELS: [&str; 10] = [
-    "quiet", "fatal", "error", "info", "verbose", "debug", "debug2", "debug3", "debug4", "debug5",
-];
+use super::{log_levels, srun_components};
+use crate::submit::options::Options;
 
 /// Level of messages of the nodes when nothing is said.
 const NODE_LEVEL: usize = 2;
@@ -46,14 +41,9 @@ fn gpus_of(list: &str) -> Option<String> {
     })
 }
 
-/// The number of a level of messages.
+/// The number of a level of messages, blanks around it or not.
 pub(super) fn log_level(text: &str) -> Option<usize> {
-    match text.trim().parse::<usize>() {
-        Ok(number) => (number < LEVELS.len()).then_some(number),
-        Err(_) => LEVELS
-            .iter()
-            .position(|level| level.eq_ignore_ascii_case(text.trim())),
-    }
+    log_levels::number(text.trim())
 }
 
 /// `--cpu-freq` as the tasks are told: words with a capital.
@@ -117,15 +107,10 @@ pub(super) fn told(options: &Options) -> Vec<(&'static str, String)> {
     if let Some(frequency) = options.get("cpu-freq") {
         found.push(("SLURM_CPU_FREQ_REQ", cpu_frequency(frequency)));
     }
-    if let Some(cpus) = options
-        .get("cpus-per-task")
-        .filter(|_| options.layer("cpus-per-task") == Some(Layer::CommandLine))
-    {
+    if let Some(cpus) = options.typed("cpus-per-task") {
         found.push(("SLURM_TRES_PER_TASK", format!("cpu={cpus}")));
     }
-    if options.layer("job-name") == Some(Layer::CommandLine)
-        && let Some(name) = options.get("job-name")
-    {
+    if let Some(name) = options.typed("job-name") {
         found.push(("SLURM_JOB_NAME", name.to_string()));
     }
     found

@@ -13,7 +13,7 @@ use sluice_model::job::{JobDescription, JobInfo, OpenMode};
 use sluice_model::signal::Signal;
 use sluice_model::step::{StepDescription, StepOptions};
 
-use super::broadcast::{Copying, excluded_folders, nodes_of};
+use super::broadcast::{Copying, nodes_of, wanted_libraries, with_name};
 use super::caller::user_name;
 use super::sbatch::SUBMIT_PATIENCE;
 use super::srun::{Allocation, Srun, interrupted};
@@ -112,12 +112,8 @@ impl Srun {
             .find_program(program)
             .ok_or_else(|| fail(format!("{program} is not there")))?;
         let target = match wanted {
-            "" => format!("slurm_bcast_{job_id}.{}", std::process::id()),
-            folder if folder.ends_with('/') => format!(
-                "{folder}{}",
-                source.file_name().unwrap_or_default().to_string_lossy()
-            ),
-            path => path.to_string(),
+            "" => format!("slurm_bcast_{job_id}.{}", std::process::id()).into(),
+            path => with_name(path, &source),
         };
         let target = self.place.directory.join(target);
         let copying = Copying {
@@ -126,11 +122,7 @@ impl Srun {
             force: true,
             preserve: true,
         };
-        let libraries = self
-            .options
-            .get("send-libs")
-            .filter(|word| !word.eq_ignore_ascii_case("no"))
-            .map(|_| excluded_folders(self.options.get("bcast-exclude")));
+        let libraries = wanted_libraries(&self.options, "bcast-exclude");
         // Nothing else goes on meanwhile: the step comes after it.
         let folder = copying
             .copy_program(&source, &target, libraries.as_deref())
@@ -263,9 +255,7 @@ impl Srun {
                 pty,
             ),
         );
-        let raw = pty.then(terminal::RawMode::enter);
         let (tasks, lost) = session.run(events).await;
-        drop(raw);
         let code = tasks.exit_code().max(i32::from(lost));
         let record = if tasks.wait_status().is_success() && lost {
             WaitStatus::exited(1)

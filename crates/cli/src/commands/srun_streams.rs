@@ -14,7 +14,7 @@ pub(super) fn has_terminal() -> bool {
             let text = std::io::Error::from(error);
             output::error_line(format!(
                 "srun: error: ioctl(TIOCGWINSZ): {}",
-                super::srun::os_text(&text)
+                output::os_text(&text)
             ));
             output::error_line(
                 "srun: error: Not using a pseudo-terminal, disregarding --pty option",

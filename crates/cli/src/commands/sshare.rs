@@ -4,17 +4,17 @@
 
 use std::time::Duration;
 
-use sluice_model::accounting::AssociationRecord;
 use sluice_model::error_code::ErrorCode;
 use sluice_proto::v1;
 
 use super::block_on;
 use super::caller::{Place, now, uid_of, user_name};
+use super::sacctmgr_show::associations;
 use super::structured;
 use crate::client::{Client, ClientError};
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
-use crate::format::sacct::{TableStyle, table_header, table_line};
+use crate::format::sacct::{TableStyle, table_text};
 use crate::format::sshare::{
     FIELDS, FORMAT_DEFAULT, FORMAT_LONG, FORMAT_LONG_PARTITION, FORMAT_PARTITION, ShareField,
     ShareRow, ShareView, Shares, add_running, columns, rows,
@@ -95,26 +95,23 @@ pub(super) fn field_list(names: &[&str]) -> String {
 
 /// How tables are printed.
 pub(super) fn table_style(options: &Options) -> TableStyle {
+    delimited_style(options, "|")
+}
+
+/// As [`table_style`], with a delimiter of its own.
+pub(super) fn delimited_style(options: &Options, delimiter: &str) -> TableStyle {
+    let delimiter = delimiter.to_string();
     match (options.has("parsable"), options.has("parsable2")) {
         (_, true) => TableStyle::Delimited {
-            delimiter: "|".to_string(),
+            delimiter,
             trailing: false,
         },
         (true, _) => TableStyle::Delimited {
-            delimiter: "|".to_string(),
+            delimiter,
             trailing: true,
         },
         _ => TableStyle::Padded,
     }
-}
-
-fn list(options: &Options, name: &str) -> Vec<String> {
-    let text = options.get(name).unwrap_or_default();
-    text.split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-        .map(String::from)
-        .collect()
 }
 
 /// Whose rows are shown: `None` = everybody's.
@@ -122,7 +119,7 @@ fn users(options: &Options, place: &Place) -> Result<Option<Vec<String>>, String
     if options.has("all") {
         return Ok(None);
     }
-    let given = list(options, "user");
+    let given = options.list("user");
     if given.is_empty() {
         return Ok(Some(vec![user_name(place.uid)]));
     }
@@ -148,16 +145,7 @@ async fn show(
         without_parent_limits: true,
         ..Default::default()
     };
-    let associations = client
-        .accounting()
-        .list_associations(request)
-        .await?
-        .into_inner()
-        .associations
-        .into_iter()
-        .map(AssociationRecord::try_from)
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut tree = rows(associations);
+    let mut tree = rows(associations(&client, request).await?);
     let shows = |name: &str| columns.iter().any(|(field, _)| field.name == name);
     let with_tres = structured::wanted(options) || shows("TRESRunMins") || shows("GrpTRESRaw");
     let mut view = ShareView {
@@ -165,11 +153,11 @@ async fn show(
         tres: Vec::new(),
     };
     if with_tres {
-        view.tres = accounting_tres(&client).await?;
-        let jobs = client.jobs(v1::ListJobsRequest::default()).await?.jobs;
+        view.tres = client.accounting_tres().await?;
+        let jobs = client.jobs(v1::ListJobsRequest::default()).await?;
         add_running(&mut tree, &jobs, now());
     }
-    let accounts = list(options, "accounts");
+    let accounts = options.list("accounts");
     let shown: Vec<ShareRow> = tree
         .into_iter()
         .filter(|row| {
@@ -193,38 +181,22 @@ async fn show(
         };
         return structured::print(&client, options, &shares).await;
     }
-    let style = table_style(options);
-    let mut text = String::new();
-    if !options.has("noheader") {
-        let names: Vec<(String, i32)> = columns
-            .iter()
-            .map(|(field, width)| (field.name.to_string(), *width))
-            .collect();
-        text.push_str(&table_header(&names, &style));
-    }
-    for row in &shown {
-        let values: Vec<(String, i32)> = columns
-            .iter()
-            .map(|(field, width)| ((field.value)(row, &view), *width))
-            .collect();
-        text.push_str(&table_line(&values, &style));
-        text.push('\n');
-    }
-    output::text_out(&text);
-    Ok(())
-}
-
-/// AccountingStorageTRES.
-async fn accounting_tres(client: &Client) -> Result<Vec<String>, ClientError> {
-    let config = client
-        .admin()
-        .show_config(v1::ShowConfigRequest {})
-        .await?
-        .into_inner();
-    Ok(config
-        .entries
+    let names: Vec<(String, i32)> = columns
         .iter()
-        .find(|entry| entry.key == "AccountingStorageTRES")
-        .map(|entry| entry.value.split(',').map(String::from).collect())
-        .unwrap_or_default())
+        .map(|(field, width)| (field.name.to_string(), *width))
+        .collect();
+    let rows = shown.iter().map(|row| {
+        columns
+            .iter()
+            .map(|(field, _)| (field.value)(row, &view))
+            .collect()
+    });
+    let with_header = !options.has("noheader");
+    output::text_out(&table_text(
+        &names,
+        rows,
+        &table_style(options),
+        with_header,
+    ));
+    Ok(())
 }

@@ -5,7 +5,6 @@
 //! pages of the commands; SLURM_JSON=compact asks for one line.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,10 +19,10 @@ use sluice_model::job::JobInfo;
 use sluice_model::node::NodeInfo;
 use sluice_model::partition::PartitionInfo;
 use sluice_model::step::StepInfo;
-use sluice_proto::v1;
 
 use super::SLURM_VERSION;
 use super::caller::{Place, now, user_name};
+use crate::client::calls::config_value;
 use crate::client::{Client, ClientError, Settings};
 use crate::flags::Command;
 use crate::format::job_rows::JobRow;
@@ -153,27 +152,11 @@ pub(super) async fn print(
     options: &Options,
     payload: &impl Payload,
 ) -> Result<(), ClientError> {
-    let config = config(client).await?;
-    let storage = config
-        .get("AccountingStorageType")
-        .cloned()
-        .unwrap_or_default();
+    let config = client.config().await?;
+    let storage = config_value(&config, "AccountingStorageType").unwrap_or_default();
+    let storage = storage.to_string();
     write(options, &client.settings.cluster, storage, payload);
     Ok(())
-}
-
-/// The controller's configuration by key.
-async fn config(client: &Client) -> Result<BTreeMap<String, String>, ClientError> {
-    let reply = client
-        .admin()
-        .show_config(v1::ShowConfigRequest {})
-        .await?
-        .into_inner();
-    Ok(reply
-        .entries
-        .into_iter()
-        .map(|entry| (entry.key, entry.value))
-        .collect())
 }
 
 /// Jobs. Their nodes are asked for when they hold any, because a document lists cores.

@@ -15,7 +15,7 @@ use sluice_proto::v1;
 
 use super::caller::{now, user_name};
 use super::sacctmgr::{PATIENCE, Session};
-use super::sacctmgr_show::records;
+use super::sacctmgr_show::{self, records};
 use super::structured::print;
 use crate::client::{Client, ClientError};
 use crate::output;
@@ -59,14 +59,8 @@ pub(super) async fn associations(
     options: &Options,
     rows: &[AssociationRecord],
 ) -> Result<i32, ClientError> {
-    let accounts: Vec<AssociationRecord> = records(
-        client
-            .accounting()
-            .list_associations(v1::ListAssociationsRequest::default())
-            .await?
-            .into_inner()
-            .associations,
-    )?;
+    let request = v1::ListAssociationsRequest::default();
+    let accounts = sacctmgr_show::associations(client, request).await?;
     let qos: Vec<QosRecord> = records(
         client
             .accounting()

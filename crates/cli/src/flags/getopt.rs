@@ -178,7 +178,6 @@ fn find_long(flags: &[&'static Flag], name: &str, text: &str) -> Result<&'static
             Ok(flag)
         }
         [] => Err(UsageError::Unrecognized(text.to_string())),
-        [flag] => Ok(flag),
         several => Err(UsageError::Ambiguous {
             given: text.to_string(),
             possibilities: several

@@ -14,6 +14,7 @@ pub mod sacct_fields;
 pub mod sacctmgr;
 pub mod sdiag;
 pub mod show_job;
+mod show_job_requests;
 pub mod show_node;
 pub mod show_partition;
 pub mod show_step;

@@ -106,6 +106,29 @@ pub fn table_header(columns: &[(String, i32)], style: &TableStyle) -> String {
     }
 }
 
+/// A table: the heading, if it is wanted, and a line for each row. `columns` are names with their widths.
+pub fn table_text(
+    columns: &[(String, i32)],
+    rows: impl IntoIterator<Item = Vec<String>>,
+    style: &TableStyle,
+    with_header: bool,
+) -> String {
+    let mut text = String::new();
+    if with_header {
+        text.push_str(&table_header(columns, style));
+    }
+    for row in rows {
+        let values: Vec<(String, i32)> = row
+            .into_iter()
+            .zip(columns)
+            .map(|(value, (_, width))| (value, *width))
+            .collect();
+        text.push_str(&table_line(&values, style));
+        text.push('\n');
+    }
+    text
+}
+
 /// A chosen column.
 #[derive(Debug, Clone, Copy)]
 pub struct SacctColumn {

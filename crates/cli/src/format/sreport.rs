@@ -4,7 +4,7 @@
 
 use sluice_model::time::UnixSeconds;
 
-use super::sacct::{TableStyle, table_header, table_line};
+use super::sacct::{TableStyle, table_text};
 use super::sreport_usage::Period;
 use super::time_style::TimeStyle;
 
@@ -206,22 +206,14 @@ impl Report {
                 times.point(last),
                 self.subtitle
             );
-            let names: Vec<(String, i32)> = self
-                .columns
-                .iter()
-                .map(|column| (column.header.clone(), column.width))
-                .collect();
-            text.push_str(&table_header(&names, style));
         }
-        for row in &self.rows {
-            let values: Vec<(String, i32)> = row
-                .iter()
-                .zip(&self.columns)
-                .map(|(value, column)| (value.clone(), column.width))
-                .collect();
-            text.push_str(&table_line(&values, style));
-            text.push('\n');
-        }
+        let names: Vec<(String, i32)> = self
+            .columns
+            .iter()
+            .map(|column| (column.header.clone(), column.width))
+            .collect();
+        let rows = self.rows.iter().cloned();
+        text.push_str(&table_text(&names, rows, style, header));
         text
     }
 }

@@ -63,15 +63,8 @@ impl ShareRow {
 /// Builds the rows out of the associations of one cluster in tree order.
 #[must_use]
 pub fn rows(associations: Vec<AssociationRecord>) -> Vec<ShareRow> {
-    let parents: BTreeMap<String, String> = associations
-        .iter()
-        .filter(|row| row.user.is_empty())
-        .map(|row| (row.account.clone(), row.parent_account.clone()))
-        .collect();
-    let mut levels: BTreeMap<String, u64> = BTreeMap::new();
-    for row in &associations {
-        *levels.entry(parent_of(row)).or_default() += u64::from(row.shares.unwrap_or(0));
-    }
+    let parents = parents(&associations);
+    let levels = level_shares(&associations);
     let unused: BTreeMap<String, bool> = associations
         .iter()
         .filter(|row| row.user.is_empty())
@@ -91,7 +84,7 @@ pub fn rows(associations: Vec<AssociationRecord>) -> Vec<ShareRow> {
     associations
         .into_iter()
         .map(|row| {
-            let sum = levels.get(&parent_of(&row)).copied().unwrap_or(0);
+            let sum = levels.get(parent_of(&row)).copied().unwrap_or(0);
             let root = row.user.is_empty() && row.account == ROOT;
             let norm_shares = match (root, row.shares, sum) {
                 (true, ..) | (_, None, _) | (_, _, 0) => 0.0,
@@ -115,17 +108,41 @@ pub fn rows(associations: Vec<AssociationRecord>) -> Vec<ShareRow> {
         .collect()
 }
 
+/// The account above each account.
+#[must_use]
+pub fn parents<'a>(
+    rows: impl IntoIterator<Item = &'a AssociationRecord>,
+) -> BTreeMap<String, String> {
+    rows.into_iter()
+        .filter(|row| row.user.is_empty())
+        .map(|row| (row.account.clone(), row.parent_account.clone()))
+        .collect()
+}
+
+/// The shares of the rows directly below each account, added up.
+#[must_use]
+pub fn level_shares(rows: &[AssociationRecord]) -> BTreeMap<String, u64> {
+    let mut levels: BTreeMap<String, u64> = BTreeMap::new();
+    for row in rows {
+        *levels.entry(parent_of(row).to_string()).or_default() +=
+            u64::from(row.shares.unwrap_or(0));
+    }
+    levels
+}
+
 /// The account whose level a row belongs to.
-fn parent_of(row: &AssociationRecord) -> String {
+#[must_use]
+pub fn parent_of(row: &AssociationRecord) -> &str {
     if row.user.is_empty() {
-        row.parent_account.clone()
+        &row.parent_account
     } else {
-        row.account.clone()
+        &row.account
     }
 }
 
 /// The account and everything above it.
-fn ancestors(account: &str, parents: &BTreeMap<String, String>) -> Vec<String> {
+#[must_use]
+pub fn ancestors(account: &str, parents: &BTreeMap<String, String>) -> Vec<String> {
     let mut path = vec![account.to_string()];
     while let Some(parent) = path.last().and_then(|last| parents.get(last)) {
         // A broken table must not be walked in circles.
@@ -139,16 +156,7 @@ fn ancestors(account: &str, parents: &BTreeMap<String, String>) -> Vec<String> {
 
 /// Adds what running jobs have still booked to their user's row and every account above it.
 pub fn add_running(rows: &mut [ShareRow], jobs: &[JobInfo], now: UnixSeconds) {
-    let parents: BTreeMap<String, String> = rows
-        .iter()
-        .filter(|row| !row.is_user())
-        .map(|row| {
-            (
-                row.association.account.clone(),
-                row.association.parent_account.clone(),
-            )
-        })
-        .collect();
+    let parents = parents(rows.iter().map(|row| &row.association));
     for job in jobs.iter().filter(|job| job.state.is_running()) {
         let Some(end) = job.end_time else { continue };
         let left = u64::try_from(end - now).unwrap_or(0);
@@ -330,7 +338,7 @@ impl Shares<'_> {
                 &association.account
             },
         );
-        sink.text("parent", &parent_of(association));
+        sink.text("parent", parent_of(association));
         sink.text("partition", &association.partition);
         sink.real("shares_normalized", OptionalFloat::Set(row.norm_shares));
         sink.number(

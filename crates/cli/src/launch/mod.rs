@@ -42,11 +42,7 @@ pub fn allocation_environment(job: &JobInfo, cluster: &str) -> BTreeMap<String, 
         set("JOB_QOS", job.qos.clone());
     }
     set("CLUSTER_NAME", cluster.to_string());
-    let cpus: Vec<u32> = job
-        .allocation
-        .iter()
-        .map(|node| node.cpu_ids.len() as u32)
-        .collect();
+    let cpus = cpu_counts(job);
     if !cpus.is_empty() {
         set("JOB_CPUS_PER_NODE", repeated(&cpus));
     }
@@ -136,6 +132,13 @@ pub fn add_launchers(variables: &mut BTreeMap<String, String>) {
             variables.insert(name.to_string(), value.to_string());
         }
     }
+}
+
+/// CPUs on each node of an allocation.
+#[must_use]
+pub fn cpu_counts(job: &JobInfo) -> Vec<u32> {
+    let nodes = job.allocation.iter();
+    nodes.map(|node| node.cpu_ids.len() as u32).collect()
 }
 
 /// `72(x2),36`.

@@ -92,7 +92,7 @@ pub struct Session {
     /// The step ends because a task failed.
     failure: bool,
     /// Ends of tasks that -v has not told yet.
-    ended: Vec<(usize, u32, WaitStatus)>,
+    ended: Vec<(usize, WaitStatus)>,
     /// The command leaves the step alone.
     detached: bool,
 }
@@ -154,6 +154,8 @@ impl Session {
                 return (self.tasks, true);
             }
         };
+        // Kept until the last word is said.
+        let _raw = self.options.pty.then(terminal::RawMode::enter);
         let mut silence = tokio::time::interval_at(Instant::now() + SILENCE_CHECK, SILENCE_CHECK);
         while !self.finished() {
             let deadline = [self.report_at, self.wait_until, self.give_up_at]
@@ -239,7 +241,7 @@ impl Session {
                         .unwrap_or_else(|| Instant::now() + REPORT_DELAY),
                 );
                 if self.options.verbose > 0 {
-                    self.ended.push((node, task, status));
+                    self.ended.push((node, status));
                 }
                 if !status.is_success() && self.options.kill_on_bad_exit && !self.killing {
                     self.report();
@@ -304,7 +306,7 @@ impl Session {
     fn tell_notifications(&mut self) {
         let ended = std::mem::take(&mut self.ended);
         let mut groups: Vec<(usize, i32, usize)> = Vec::new();
-        for (node, _, status) in ended {
+        for (node, status) in ended {
             match groups
                 .iter_mut()
                 .find(|(known, code, _)| *known == node && *code == status.0)
@@ -322,6 +324,13 @@ impl Session {
         }
     }
 
+    /// What the tasks are doing.
+    fn tell_summary(&self) {
+        for line in self.tasks.summary() {
+            self.say(format!("{} {line}", self.name()));
+        }
+    }
+
     async fn on_time(&mut self) {
         let now = Instant::now();
         if self.report_at.is_some_and(|at| at <= now) {
@@ -332,9 +341,7 @@ impl Session {
             if !self.tasks.all_ended() {
                 let seconds = self.options.wait.unwrap_or_default().as_secs();
                 self.say(format!("First task exited {seconds}s ago"));
-                for line in self.tasks.summary() {
-                    self.say(format!("{} {line}", self.name()));
-                }
+                self.tell_summary();
                 self.say(format!("Terminating {}", self.name()));
                 self.kill().await;
             }
@@ -378,6 +385,11 @@ impl Session {
             })
             .await;
         }
+    }
+
+    /// The way to the node of a task, if it is there.
+    fn sender_of(&self, task: u32) -> Option<&mpsc::Sender<SrunFrame>> {
+        self.senders.get(self.tasks.node_index(task)?)?.as_ref()
     }
 
     async fn send_all(&mut self, frame: SrunFrame) {
@@ -444,9 +456,7 @@ impl Session {
         match count {
             1 => {
                 self.say("interrupt (one more within 1 sec to abort)");
-                for line in self.tasks.summary() {
-                    self.say(format!("{} {line}", self.name()));
-                }
+                self.tell_summary();
             }
             2 => {
                 self.say(format!("sending Ctrl-C to {}", self.name()));
@@ -490,11 +500,7 @@ impl Session {
             .into_iter()
             .filter(|task| *task != chosen)
         {
-            let node = self.tasks.node_index(task);
-            if let Some(sender) = node
-                .and_then(|node| self.senders.get(node))
-                .and_then(Option::as_ref)
-            {
+            if let Some(sender) = self.sender_of(task) {
                 let frame = SrunFrame::Input {
                     task: Some(task),
                     data: Vec::new(),
@@ -511,11 +517,7 @@ impl Session {
         };
         match self.options.input {
             StreamMode::OneTask(task) => {
-                let node = self.tasks.node_index(task);
-                if let Some(sender) = node
-                    .and_then(|node| self.senders.get(node))
-                    .and_then(Option::as_ref)
-                {
+                if let Some(sender) = self.sender_of(task) {
                     let _ = sender.send(frame(Some(task))).await;
                 }
             }

@@ -33,19 +33,13 @@ pub enum StreamMode {
 
 /// A file that a stream should go to cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("Could not open {stream} file: {}", without_number(source))]
+#[error("Could not open {stream} file: {}", output::os_text(source))]
 pub struct OpenError {
     /// `stdout`, `stderr` or `stdin`.
     pub stream: &'static str,
     /// Cause.
     #[source]
     pub source: std::io::Error,
-}
-
-/// The system's text of an error, without its number.
-fn without_number(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_string()
 }
 
 impl StreamMode {

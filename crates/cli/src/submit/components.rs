@@ -58,18 +58,16 @@ pub fn options(
 }
 
 /// What component `offset` asked for, as variables `…_HET_GROUP_<offset>`.
-#[must_use]
 pub fn variables(
     options: &Options,
     caller: &Caller<'_>,
     job: &JobDescription,
     offset: usize,
-) -> Vec<String> {
+) -> impl Iterator<Item = (String, String)> + use<> {
     request_variables(options, caller, job)
         .into_iter()
         .filter(|(name, _)| !ONCE.contains(&name.as_str()))
-        .map(|(name, value)| format!("{name}_HET_GROUP_{offset}={value}"))
-        .collect()
+        .map(move |(name, value)| (format!("{name}_HET_GROUP_{offset}"), value))
 }
 
 /// Variables about the submission, not about what was asked for.

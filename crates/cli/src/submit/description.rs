@@ -142,14 +142,9 @@ pub fn describe(options: &Options, caller: &Caller<'_>) -> Result<Request, Refus
         ));
     }
     job.extra = effects::extra(options);
-    if options
-        .get("nodes")
-        .is_some_and(|sizes| sizes.contains([',', ':']))
-    {
-        job.extra.insert(
-            "nodes".to_string(),
-            options.get("nodes").unwrap_or_default().to_string(),
-        );
+    let sizes = options.get("nodes");
+    if let Some(sizes) = sizes.filter(|sizes| sizes.contains([',', ':'])) {
+        job.extra.insert("nodes".to_string(), sizes.to_string());
     }
     warnings.extend(effects::notice(options, &job));
     Ok(Request {

@@ -104,8 +104,7 @@ pub fn node_list(value: &str, directory: &Path) -> Result<String, Refusal> {
 pub fn node_file(path: &str, directory: &Path) -> Result<String, Refusal> {
     let file = directory.join(path);
     let text = std::fs::read_to_string(&file).map_err(|error| {
-        let reason = error.to_string();
-        let reason = reason.split(" (os error").next().unwrap_or_default();
+        let reason = crate::output::os_text(&error);
         Refusal {
             errors: vec![
                 format!("slurm_allocate_resources error opening file {path}, {reason}"),

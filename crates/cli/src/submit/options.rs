@@ -132,6 +132,24 @@ impl Options {
             .map(|(_, given)| given.value.as_deref().unwrap_or(""))
     }
 
+    /// Value of an option that was typed on the command line.
+    #[must_use]
+    pub fn typed(&self, name: &str) -> Option<&str> {
+        self.get(name)
+            .filter(|_| self.layer(name) == Some(Layer::CommandLine))
+    }
+
+    /// The items of a list with commas.
+    #[must_use]
+    pub fn list(&self, name: &str) -> Vec<String> {
+        let text = self.get(name).unwrap_or_default();
+        text.split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .map(String::from)
+            .collect()
+    }
+
     /// True when it was given with a value, be it an empty one.
     #[must_use]
     pub fn has_value(&self, name: &str) -> bool {

@@ -513,6 +513,20 @@ fn set_tres_per_task(options: &Options, job: &mut JobDescription) -> Result<(), 
     Ok(())
 }
 
+/// `cpu=2,gres/gpu:v100=1`: what every task gets, as it was given or else by the counts.
+pub(crate) fn tres_per_task(job: &JobDescription) -> Option<String> {
+    if let Some(given) = job.extra.get("tres-per-task") {
+        return Some(given.clone());
+    }
+    let cpus = job.cpus_per_task.map(|count| format!("cpu={count}"));
+    let gres = job
+        .gres_per_task
+        .iter()
+        .map(|request| format!("gres/{}={}", request.kind(), request.count));
+    let all: Vec<String> = cpus.into_iter().chain(gres).collect();
+    (!all.is_empty()).then(|| all.join(","))
+}
+
 /// Counts that follow from how GPUs are asked for: tasks from GPUs for each task, nodes from GPUs on each node.
 ///
 /// Requests that contradict each other are refused with the controller's texts. Source: sbatch(1), `--gpus-per-task`.

@@ -10,6 +10,7 @@ use sluice_model::job::JobDescription;
 use super::description::Caller;
 use super::environment::{Export, belongs_to_allocation, to_strings};
 use super::options::Options;
+use super::resources::tres_per_task;
 use crate::flags::Command;
 
 /// The environment of a batch script: what `--export` lets pass and what sbatch adds.
@@ -55,20 +56,6 @@ pub fn batch_environment(
     to_strings(&environment)
 }
 
-/// `cpu=2,gres/gpu:v100=1`: what every task gets.
-fn tres_per_task(options: &Options, job: &JobDescription) -> Option<String> {
-    if let Some(given) = options.get("tres-per-task") {
-        return Some(given.to_string());
-    }
-    let cpus = job.cpus_per_task.map(|cpus| format!("cpu={cpus}"));
-    let gres = job.gres_per_task.iter().map(|gres| match &gres.type_name {
-        Some(kind) => format!("gres/{}:{kind}={}", gres.name, gres.count),
-        None => format!("gres/{}={}", gres.name, gres.count),
-    });
-    let all: Vec<String> = cpus.into_iter().chain(gres).collect();
-    (!all.is_empty()).then(|| all.join(","))
-}
-
 /// Variables that repeat what was asked for, and where it was asked.
 pub fn request_variables(
     options: &Options,
@@ -110,7 +97,7 @@ pub fn request_variables(
     if !for_tasks {
         set("GPU_BIND", options.get("gpu-bind").map(String::from));
     }
-    set("TRES_PER_TASK", tres_per_task(options, job));
+    set("TRES_PER_TASK", tres_per_task(job));
     // All of a node's memory has no number.
     let size = job.mem_per_node.filter(|size| size.0 > 0);
     set("MEM_PER_NODE", size.map(|size| size.0.to_string()));
