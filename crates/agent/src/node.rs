@@ -61,6 +61,8 @@ pub struct NodeContext {
     pub overrides: Option<String>,
     cgroup: Option<CgroupBase>,
     machine_cpus: Vec<MachineCpu>,
+    /// Every CPU of the node by abstract id; none without task/affinity.
+    cpu_places: Vec<CpuPlace>,
     started: UnixSeconds,
 }
 
@@ -107,6 +109,31 @@ pub fn key_files(config: &ClusterConfig, source: &ConfigSource) -> Vec<PathBuf> 
     files
 }
 
+/// Every CPU of the node by abstract id: where it is, and the kernel's number. On a machine that is not what the configuration
+/// says the abstract ids themselves stand for the numbers.
+fn cpu_places(node: &NodeConfig, machine: &[MachineCpu]) -> Vec<CpuPlace> {
+    let as_configured = machine.len() >= node.cpus as usize;
+    let threads = node.threads_per_core.max(1);
+    let cores = node.cores_per_socket.max(1);
+    (0..node.cpus)
+        .map(|id| {
+            let core = id / threads;
+            let number = machine
+                .get(id as usize)
+                .filter(|_| as_configured)
+                .map_or(id, |cpu| cpu.number);
+            CpuPlace {
+                machine: number,
+                socket: core / cores,
+                core,
+                ldom: hardware::numa_node(number)
+                    .filter(|_| as_configured)
+                    .unwrap_or(core / cores),
+            }
+        })
+        .collect()
+}
+
 impl NodeContext {
     /// Puts everything together.
     ///
@@ -126,9 +153,16 @@ impl NodeContext {
         ));
         let own = key_files(&config, &source);
         let key_files = choice.key_file.iter().cloned().chain(own).collect();
+        let machine_cpus = hardware::machine_cpus();
+        let cpu_places = if config.agent.task_affinity {
+            cpu_places(&node, &machine_cpus)
+        } else {
+            Vec::new()
+        };
         Ok(Self {
             cgroup: cgroup_base::prepare(&config, &node.name, &spool),
-            machine_cpus: hardware::machine_cpus(),
+            machine_cpus,
+            cpu_places,
             overrides: choice.overrides.clone(),
             config,
             node,
@@ -268,11 +302,7 @@ impl NodeContext {
                 )
             }),
             affinity: config.agent.task_affinity,
-            node_cpus: if config.agent.task_affinity {
-                self.cpu_places()
-            } else {
-                Vec::new()
-            },
+            node_cpus: self.cpu_places.clone(),
             bind_default: param(&["none", "sockets", "cores", "threads"]),
             autobind: params
                 .iter()
@@ -288,32 +318,6 @@ impl NodeContext {
             launch,
             node: settings,
         }
-    }
-
-    /// Every CPU of the node by abstract id: where it is, and the kernel's number. On a machine that is not what the configuration
-    /// says the abstract ids themselves stand for the numbers.
-    fn cpu_places(&self) -> Vec<CpuPlace> {
-        let as_configured = self.machine_cpus.len() >= self.node.cpus as usize;
-        let threads = self.node.threads_per_core.max(1);
-        let cores = self.node.cores_per_socket.max(1);
-        (0..self.node.cpus)
-            .map(|id| {
-                let core = id / threads;
-                let machine = self
-                    .machine_cpus
-                    .get(id as usize)
-                    .filter(|_| as_configured)
-                    .map_or(id, |cpu| cpu.number);
-                CpuPlace {
-                    machine,
-                    socket: core / cores,
-                    core,
-                    ldom: hardware::numa_node(machine)
-                        .filter(|_| as_configured)
-                        .unwrap_or(core / cores),
-                }
-            })
-            .collect()
     }
 
     /// Machine CPUs of abstract ids; none when the machine is not what the configuration says.

@@ -54,6 +54,15 @@ fn read_all(dir: &Path, on_damage: OnDamage) -> bool {
     }
 }
 
+fn assert_stays_when_read(cluster: &Cluster) {
+    let bytes = encode_state(cluster).expect("written");
+    let again: Cluster = rmp_serde::from_slice(&bytes).expect("read again");
+    assert!(
+        encode_state(&again).expect("written") == bytes,
+        "a state changes when it is read"
+    );
+}
+
 /// A segment file.
 pub const SEGMENT: Target = Target {
     name: "segment",
@@ -105,12 +114,7 @@ pub const CHECKPOINT: Target = Target {
                     let _ = recovery.state::<Cluster>();
                 }
             } else if let Ok(cluster) = rmp_serde::from_slice::<Cluster>(record) {
-                let bytes = encode_state(&cluster).expect("written");
-                let again: Cluster = rmp_serde::from_slice(&bytes).expect("read again");
-                assert!(
-                    encode_state(&again).expect("written") == bytes,
-                    "a state changes when it is read"
-                );
+                assert_stays_when_read(&cluster);
             }
         }
     },
@@ -132,12 +136,7 @@ pub const EVENTS: Target = Target {
                 sluice_controller::event::apply(&mut cluster, event);
             }
         }
-        let bytes = encode_state(&cluster).expect("written");
-        let again: Cluster = rmp_serde::from_slice(&bytes).expect("read again");
-        assert!(
-            encode_state(&again).expect("written") == bytes,
-            "a state changes when it is read"
-        );
+        assert_stays_when_read(&cluster);
     },
     reset: None,
 };

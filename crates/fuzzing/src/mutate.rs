@@ -3,40 +3,7 @@
 //! Texts change by tokens and numbers, protobuf and MessagePack by their fields, so that most inputs come behind the decoder.
 
 use serde_json::Value;
-
-/// A small generator of random numbers (SplitMix64).
-#[derive(Debug, Clone)]
-pub struct Random(u64);
-
-impl Random {
-    /// A generator; the same seed gives the same numbers.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end` (0 when `end` is 0).
-    pub fn below(&mut self, end: usize) -> usize {
-        if end == 0 {
-            0
-        } else {
-            (self.number() % end as u64) as usize
-        }
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        from.get(self.below(from.len()))
-    }
-}
+use sluice_testkit::Random;
 
 /// What an input is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

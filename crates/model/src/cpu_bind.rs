@@ -286,6 +286,19 @@ impl MemBind {
     }
 }
 
+/// Numbers of a list of CPUs or NUMA nodes as the kernel writes it, such as `0-3,8`.
+#[must_use]
+pub fn kernel_list(text: &str) -> Vec<u32> {
+    text.trim()
+        .split(',')
+        .filter_map(|part| {
+            let (first, last) = part.split_once('-').unwrap_or((part, part));
+            Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+        })
+        .flatten()
+        .collect()
+}
+
 /// A mask in Slurm's form: `0x` and upper case digits, as many as `cpus` need.
 #[must_use]
 pub fn mask_text(set: &CpuSet, cpus: u32) -> String {

@@ -3,7 +3,7 @@
 //! Pure apart from [`numa_nodes`]. A node that the machine does not have is an error of the task, told in Slurm's words. The call that
 //! binds is [`crate::process`]'s. Source: srun(1) --mem-bind.
 
-use sluice_model::cpu_bind::{CpuSet, MemBind, mask_text};
+use sluice_model::cpu_bind::{CpuSet, MemBind, kernel_list, mask_text};
 
 /// What one task is to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,14 +40,7 @@ impl MemoryPlan {
 #[must_use]
 pub fn numa_nodes() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
-    text.trim()
-        .split(',')
-        .filter_map(|part| {
-            let (low, high) = part.split_once('-').unwrap_or((part, part));
-            Some(low.parse::<u32>().ok()?..=high.parse::<u32>().ok()?)
-        })
-        .flatten()
-        .collect()
+    kernel_list(&text)
 }
 
 /// Decides for one task. `there` are the machine's nodes, `near` those of the task's CPUs.

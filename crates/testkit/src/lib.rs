@@ -35,6 +35,7 @@ mod jobs;
 mod ports;
 mod postgres;
 mod process;
+mod random;
 mod run;
 mod upgrade;
 mod wait;
@@ -48,6 +49,7 @@ pub use down::{DownReport, take_down};
 pub use jobs::{AccountingRow, accounting_rows};
 pub use postgres::{PrivatePostgres, postgres_advice, postgres_bin_dir};
 pub use process::ProcessId;
+pub use random::Random;
 pub use run::{Finished, run_with_deadline};
 pub use upgrade::{
     record_upgrade, restore_upgrade_state, upgrade_accounting, upgrade_cluster, upgrade_queue,

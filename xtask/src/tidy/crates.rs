@@ -70,6 +70,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sluice-ctld",
             "sluice-cli",
             "sluice-frames",
+            "sluice-testkit",
         ],
     ),
     (

@@ -83,16 +83,25 @@ impl Service {
             return;
         };
         tracing::warn!("reboot: {reason}");
-        let environment = [
-            ("SLURMD_NODENAME".to_owned(), self.node.node.name.clone()),
-            (
-                "SLURM_CONF".to_owned(),
-                self.node.source.path.to_string_lossy().into_owned(),
-            ),
-        ];
+        self.run_program("RebootProgram", program, Vec::new(), None);
+    }
+
+    /// Runs one of the configuration's programs beside everything else; a failure is only logged.
+    fn run_program(
+        &self,
+        key: &'static str,
+        program: String,
+        mut environment: Vec<(String, String)>,
+        limit: Option<Duration>,
+    ) {
+        environment.push(("SLURMD_NODENAME".to_owned(), self.node.node.name.clone()));
+        environment.push((
+            "SLURM_CONF".to_owned(),
+            self.node.source.path.to_string_lossy().into_owned(),
+        ));
         tokio::spawn(async move {
-            if let Err(error) = scripts::run(Path::new(&program), &environment, None).await {
-                error!("RebootProgram: {error}");
+            if let Err(error) = scripts::run(Path::new(&program), &environment, limit).await {
+                error!("{key}: {error}");
             }
         });
     }
@@ -102,24 +111,15 @@ impl Service {
         let Some(program) = self.node.config.agent.unkillable_step_program.clone() else {
             return;
         };
-        let environment = [
+        let environment = vec![
             ("SLURM_JOB_ID".to_owned(), job_id.to_string()),
             (
                 "SLURM_STEP_ID".to_owned(),
                 step_id.number().cast_signed().to_string(),
             ),
-            ("SLURMD_NODENAME".to_owned(), self.node.node.name.clone()),
-            (
-                "SLURM_CONF".to_owned(),
-                self.node.source.path.to_string_lossy().into_owned(),
-            ),
         ];
-        tokio::spawn(async move {
-            let limit = Some(UNKILLABLE_PROGRAM_MAX);
-            if let Err(error) = scripts::run(Path::new(&program), &environment, limit).await {
-                error!("UnkillableStepProgram: {error}");
-            }
-        });
+        let limit = Some(UNKILLABLE_PROGRAM_MAX);
+        self.run_program("UnkillableStepProgram", program, environment, limit);
     }
 }
 

@@ -8,6 +8,7 @@ use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sluice_config::NodeConfig;
+use sluice_model::cpu_bind::kernel_list;
 use sluice_model::job::GresAllocation;
 use sluice_model::memory::MemoryMib;
 use sluice_model::node::{NodeHardware, NodeLoad};
@@ -38,7 +39,7 @@ pub fn machine_cpus() -> Vec<MachineCpu> {
         .parse()
         .ok()
     };
-    let mut cpus: Vec<MachineCpu> = parse_cpu_list(&online)
+    let mut cpus: Vec<MachineCpu> = kernel_list(&online)
         .into_iter()
         .map(|number| MachineCpu {
             socket: read(number, "physical_package_id").unwrap_or(0),
@@ -68,18 +69,6 @@ pub fn numa_node(cpu: u32) -> Option<u32> {
         let name = entry.file_name();
         name.to_str()?.strip_prefix("node")?.parse().ok()
     })
-}
-
-/// Numbers of a kernel CPU list such as `0-3,8`.
-fn parse_cpu_list(text: &str) -> Vec<u32> {
-    text.trim()
-        .split(',')
-        .filter_map(|part| {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
-        })
-        .flatten()
-        .collect()
 }
 
 /// A field of `/proc/meminfo` in MiB.
@@ -252,8 +241,8 @@ mod tests {
     /// Formats of the kernel's files.
     #[test]
     fn kernel_files_are_read() {
-        assert_eq!(parse_cpu_list("0-2,8\n"), [0, 1, 2, 8]);
-        assert_eq!(parse_cpu_list(""), [0; 0]);
+        assert_eq!(kernel_list("0-2,8\n"), [0, 1, 2, 8]);
+        assert_eq!(kernel_list(""), [0; 0]);
         assert_eq!(parse_load("1.07 0.5 0.1 2/300 4242\n"), 107);
         let meminfo = "MemTotal:       24683656 kB\nMemFree:        24517120 kB\n";
         assert_eq!(meminfo_mib(meminfo, "MemTotal"), Some(24105));

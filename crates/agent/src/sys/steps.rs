@@ -77,7 +77,7 @@ impl StepRunner {
             let ranks = launch.task_ids.clone();
             let spawned = {
                 let runner = runner.clone();
-                tokio::task::spawn_blocking(move || runner.spawn(step, &specification)).await
+                tokio::task::spawn_blocking(move || runner.spawn(step, specification)).await
             };
             let error = match spawned {
                 Ok(Ok(child)) => return runner.follow(step, child).await,
@@ -119,8 +119,7 @@ impl StepRunner {
         });
     }
 
-    fn spawn(&self, step: LiveStep, specification: &StepSpec) -> io::Result<Child> {
-        let mut specification = specification.clone();
+    fn spawn(&self, step: LiveStep, mut specification: StepSpec) -> io::Result<Child> {
         let folder = self.spool.step(step);
         specification.node.environment.push((
             leftovers::STEP_FOLDER_VARIABLE.to_owned(),

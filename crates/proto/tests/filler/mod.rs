@@ -9,11 +9,12 @@ use serde::de::{
     DeserializeOwned, DeserializeSeed, EnumAccess, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 use serde::{Deserializer, de::IntoDeserializer};
+use sluice_testkit::Random;
 
 /// A record made from `seed`.
 pub fn filled<T: DeserializeOwned>(seed: u64, full: bool) -> T {
     let mut filler = Filler {
-        state: seed,
+        random: Random::new(seed),
         full,
         made: 0,
     };
@@ -21,23 +22,14 @@ pub fn filled<T: DeserializeOwned>(seed: u64, full: bool) -> T {
 }
 
 struct Filler {
-    state: u64,
+    random: Random,
     full: bool,
     made: u64,
 }
 
 impl Filler {
-    /// SplitMix64: good enough to vary, the same on every machine.
-    fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     fn number(&mut self) -> u64 {
-        let number = self.next();
+        let number = self.random.number();
         if !self.full && number.is_multiple_of(5) {
             return [0, 1, u64::MAX, 1 << 31, 1 << 16][(number >> 8) as usize % 5];
         }
@@ -48,14 +40,14 @@ impl Filler {
         if self.full {
             2
         } else {
-            (self.next() % 3) as usize
+            (self.random.number() % 3) as usize
         }
     }
 
     fn string(&mut self) -> String {
         self.made += 1;
         let made = self.made;
-        match self.next() % 3 {
+        match self.random.number() % 3 {
             0 => format!("gres/gpu:t{made}"),
             1 => format!("license/n{made}"),
             _ => format!("fs/n{made}"),
@@ -96,7 +88,7 @@ impl<'de> Deserializer<'de> for &mut Filler {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let bit = self.full || self.next().is_multiple_of(2);
+        let bit = self.full || self.random.number().is_multiple_of(2);
         visitor.visit_bool(bit)
     }
 
@@ -110,7 +102,7 @@ impl<'de> Deserializer<'de> for &mut Filler {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.full || self.next().is_multiple_of(2) {
+        if self.full || self.random.number().is_multiple_of(2) {
             visitor.visit_some(self)
         } else {
             visitor.visit_none()
@@ -187,7 +179,7 @@ impl<'de> Deserializer<'de> for &mut Filler {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        let index = self.next() as usize % variants.len();
+        let index = self.random.number() as usize % variants.len();
         visitor.visit_enum(Variant {
             filler: self,
             name: variants[index],
@@ -251,7 +243,7 @@ impl<'de> MapAccess<'de> for Entries<'_> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         if let (Some(mask), true) = (self.flags_mask, self.at_flags) {
-            let bits = self.filler.next() as u32 & mask;
+            let bits = self.filler.random.number() as u32 & mask;
             return seed.deserialize(IntoDeserializer::<Error>::into_deserializer(bits));
         }
         seed.deserialize(&mut *self.filler)

@@ -10,6 +10,5 @@ mod clock;
 mod damage;
 mod disk;
 mod network;
-mod random;
 mod state;
 mod workload;

@@ -9,10 +9,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use sluice_testkit::{Cluster, PrivatePostgres, ProcessId, wait_for, wait_until};
+use sluice_testkit::{Cluster, PrivatePostgres, ProcessId, Random, wait_for, wait_until};
 
 use super::super::{READY, started};
-use super::random::Random;
 use super::state::check_bytes;
 use super::workload::{Acknowledged, Kind, work};
 
@@ -117,7 +116,7 @@ fn run(campaign: &Campaign) {
     let users: Vec<_> = (0..campaign.users)
         .map(|user| {
             let socket = cluster.path("run").join("ctld.test.sock");
-            let (runs, random) = (runs.clone(), Random::new(random.next()));
+            let (runs, random) = (runs.clone(), Random::new(random.number()));
             let name = char::from(b'a' + user as u8).to_string();
             let (count, pause_ms) = (campaign.jobs_per_user, campaign.pause_ms);
             std::thread::spawn(move || work(socket, runs, &name, count, pause_ms, random))

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use sluice_proto::v1::{HoldKind, JobDescription};
+use sluice_testkit::Random;
 
 use super::client::Client;
-use super::random::Random;
 
 /// What a job does and what is done to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
