@@ -291,6 +291,18 @@ impl JobStateSelector {
             Self::Flag(flag) => state.flags.contains(flag),
         }
     }
+
+    /// Its long name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base(base) => base.name(),
+            Self::Flag(flag) => SHOWN_JOB_FLAGS
+                .iter()
+                .find(|(shown, ..)| *shown == flag)
+                .map_or("", |(_, name, _)| name),
+        }
+    }
 }
 
 impl FromStr for JobStateSelector {
@@ -475,6 +487,17 @@ mod tests {
             assert_eq!(state.is_finished(), number >= 3);
         }
         assert_eq!(JobState::from_number(12), None);
+    }
+
+    /// What a command asks the controller for is what was typed.
+    #[test]
+    fn selectors_are_read_again_from_their_names() {
+        for word in ["PD", "completing", "SE", "OUT_OF_MEMORY"] {
+            let selector: JobStateSelector = word.parse().expect("known");
+            assert_eq!(selector.name().parse(), Ok(selector), "{word}");
+        }
+        let completing: JobStateSelector = "CG".parse().expect("known");
+        assert_eq!(completing.name(), "COMPLETING");
     }
 
     /// A requeued job that still cleans up shows CG, then PD.

@@ -20,7 +20,7 @@ use crate::flags::{Command, help};
 use crate::format::column::Layout;
 use crate::format::job_fields::{self, FIELDS};
 use crate::format::job_order::{JobOrder, SortKey};
-use crate::format::job_rows::{JobRow, JobView, rows};
+use crate::format::job_rows::{JobRow, JobView, each_row};
 use crate::format::step_fields::{self, StepRow};
 use crate::output;
 use crate::submit::options::Options;
@@ -257,15 +257,15 @@ async fn show_jobs(
                 return;
             }
             let shared = shared.get_or_insert_with(|| view(client, options, place, time));
-            let shown = rows(&[Arc::new(job)], shared, each_task, options.has("priority"));
-            let shown = shown
-                .into_iter()
-                .filter(|row| filter.passes_task(row) && filter.passes_partition(row.partition()));
-            if structured {
-                records.extend(shown);
-            } else {
-                lines.extend(shown.map(|row| (order.key(&row), layout.row(&row))));
-            }
+            let by_partition = options.has("priority");
+            each_row(&Arc::new(job), shared, each_task, by_partition, |row| {
+                if !filter.passes_task(&row) || !filter.passes_partition(row.partition()) {
+                } else if structured {
+                    records.push(row);
+                } else {
+                    lines.push((order.key(&row), layout.row(&row)));
+                }
+            });
         })
         .await?;
     if filter.single_job().is_some() && !any {

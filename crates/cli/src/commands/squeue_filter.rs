@@ -148,10 +148,20 @@ impl Filter {
         ListJobsRequest {
             job_ids: self.jobs.iter().map(|selector| selector.job.0).collect(),
             users: self.users.clone(),
-            partitions: Vec::new(),
-            include_finished: None,
+            partitions: self.partitions.clone(),
+            include_finished: (self.jobs.is_empty() && self.states.is_none()).then_some(false),
             brief: false,
+            states: self.state_names(),
         }
+    }
+
+    /// The states to ask for. Of jobs that are named the controller must say that it knows them, whatever their state.
+    fn state_names(&self) -> Vec<String> {
+        let states = self.states.iter().filter(|_| self.jobs.is_empty());
+        states
+            .flatten()
+            .map(|state| state.name().to_owned())
+            .collect()
     }
 
     /// The only job asked for: an unknown one is an error then.

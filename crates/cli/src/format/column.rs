@@ -8,6 +8,9 @@ use super::push_fit;
 /// Width of an `-O` field without a size.
 const NAMED_WIDTH: usize = 20;
 
+/// What a column without a size usually needs.
+const UNSIZED_WIDTH: usize = 16;
+
 /// Durations that are shown whole when they are justified to the right, however narrow the column is.
 const NEVER_CUT: [&str; 3] = ["TimeLimit", "TimeLeft", "TimeUsed"];
 
@@ -169,7 +172,8 @@ impl<R: ?Sized> Layout<R> {
     /// The line of a row.
     #[must_use]
     pub fn row(&self, row: &R) -> String {
-        let mut line = self.prefix.clone();
+        let mut line = String::with_capacity(self.usual_length());
+        line.push_str(&self.prefix);
         for column in &self.columns {
             let text = (column.field.value)(row);
             if column.right && NEVER_CUT.contains(&column.field.name) {
@@ -180,6 +184,14 @@ impl<R: ?Sized> Layout<R> {
             line.push_str(&column.suffix);
         }
         line
+    }
+
+    /// Bytes that most lines fit in.
+    fn usual_length(&self) -> usize {
+        let columns = self.columns.iter();
+        let of_columns =
+            columns.map(|column| column.width.max(UNSIZED_WIDTH) + column.suffix.len());
+        self.prefix.len() + of_columns.sum::<usize>()
     }
 
     /// A line with the text of each column given by `text`.

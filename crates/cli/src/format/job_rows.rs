@@ -196,41 +196,42 @@ pub fn rows(
 ) -> Vec<JobRow> {
     let mut rows = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let row = JobRow::new(job, view);
-        let mut of_job = vec![row];
-        if each_task(job)
-            && let Some(tasks) = job
-                .array_task_string
-                .as_deref()
-                .and_then(|text| text.parse::<IndexSet>().ok())
-        {
-            of_job = tasks
-                .iter()
-                .map(|task| JobRow {
-                    task: Some(task),
-                    ..JobRow::new(job, view)
-                })
-                .collect();
-        }
-        if each_partition && job.state.is_pending() && job.partition.contains(',') {
-            of_job = of_job
-                .into_iter()
-                .flat_map(|row| {
-                    let partitions = job
-                        .partition
-                        .split(',')
-                        .map(String::from)
-                        .collect::<Vec<_>>();
-                    partitions.into_iter().map(move |name| JobRow {
-                        partition: Some(name),
-                        ..row.clone()
-                    })
-                })
-                .collect();
-        }
-        rows.extend(of_job);
+        each_row(job, view, &each_task, each_partition, |row| rows.push(row));
     }
     rows
+}
+
+/// As [`rows`], of one job, without a list.
+pub fn each_row(
+    job: &Arc<JobInfo>,
+    view: &Arc<JobView>,
+    each_task: impl Fn(&JobInfo) -> bool,
+    each_partition: bool,
+    mut take: impl FnMut(JobRow),
+) {
+    let mut take_partitions = |row: JobRow| {
+        if !each_partition || !job.state.is_pending() || !job.partition.contains(',') {
+            return take(row);
+        }
+        for name in job.partition.split(',') {
+            take(JobRow {
+                partition: Some(name.to_owned()),
+                ..row.clone()
+            });
+        }
+    };
+    let tasks = job.array_task_string.as_deref().filter(|_| each_task(job));
+    match tasks.and_then(|text| text.parse::<IndexSet>().ok()) {
+        Some(tasks) => {
+            for task in tasks.iter() {
+                take_partitions(JobRow {
+                    task: Some(task),
+                    ..JobRow::new(job, view)
+                });
+            }
+        }
+        None => take_partitions(JobRow::new(job, view)),
+    }
 }
 
 #[cfg(test)]

@@ -49,7 +49,11 @@ pub fn fit(value: &str, width: usize, right: bool) -> String {
 
 /// Appends what [`fit`] gives.
 pub fn push_fit(line: &mut String, value: &str, width: usize, right: bool) {
-    let length = value.chars().count();
+    let length = if value.is_ascii() {
+        value.len()
+    } else {
+        value.chars().count()
+    };
     if width == 0 || length == width {
         line.push_str(value);
         return;
@@ -60,11 +64,20 @@ pub fn push_fit(line: &mut String, value: &str, width: usize, right: bool) {
     }
     let fill = width - length;
     if right {
-        line.extend(std::iter::repeat_n(' ', fill));
+        push_spaces(line, fill);
         line.push_str(value);
     } else {
         line.push_str(value);
-        line.extend(std::iter::repeat_n(' ', fill));
+        push_spaces(line, fill);
+    }
+}
+
+fn push_spaces(line: &mut String, mut count: usize) {
+    const SPACES: &str = "                                ";
+    while count > 0 {
+        let now = count.min(SPACES.len());
+        line.push_str(&SPACES[..now]);
+        count -= now;
     }
 }
 

@@ -86,11 +86,7 @@ impl Scheduler for SchedulerService {
     ) -> Result<Response<Self::ListJobsStream>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
         reads::check_ids(&self.shared, request.get_ref())?;
-        Ok(Response::new(reads::list_jobs(
-            &self.shared,
-            request.into_inner(),
-            &caller,
-        )))
+        reads::list_jobs(&self.shared, request.into_inner(), &caller).map(Response::new)
     }
 
     async fn list_steps(

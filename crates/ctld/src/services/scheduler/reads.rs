@@ -11,6 +11,7 @@ use sluice_controller::command::Caller;
 use sluice_controller::view;
 use sluice_model::error_code::ErrorCode;
 use sluice_model::ids::JobId;
+use sluice_model::state::{JobStateError, JobStateSelector};
 use sluice_proto::status_from;
 use sluice_proto::v1::{
     AccountingHealth, GetBatchScriptReply, JobsChunk, ListJobsRequest, ListNodesReply,
@@ -66,6 +67,7 @@ fn wanted(
     job: &Job,
     request: &ListJobsRequest,
     ids: &BTreeSet<JobId>,
+    states: &[JobStateSelector],
     caller: &Caller,
 ) -> bool {
     let id_fits = ids.is_empty()
@@ -84,7 +86,21 @@ fn wanted(
     let finished_fits = request.include_finished.unwrap_or(true)
         || !job.state.is_finished()
         || job.state.is_completing();
-    id_fits && user_fits && partition_fits && finished_fits && may_see(cluster, caller, job)
+    let state_fits = states.is_empty() || states.iter().any(|state| state.matches(job.state));
+    id_fits
+        && user_fits
+        && partition_fits
+        && finished_fits
+        && state_fits
+        && may_see(cluster, caller, job)
+}
+
+/// The states asked for.
+fn states_of(request: &ListJobsRequest) -> Result<Vec<JobStateSelector>, Status> {
+    let states = request.states.iter().map(|name| name.parse());
+    states
+        .collect::<Result<_, JobStateError>>()
+        .map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
 /// One unknown id is an error, an unknown id in a list is left out (squeue(1), client reference).
@@ -105,7 +121,8 @@ pub(super) fn list_jobs(
     shared: &Arc<Shared>,
     request: ListJobsRequest,
     caller: &Caller,
-) -> Boxed<JobsChunk> {
+) -> Result<Boxed<JobsChunk>, Status> {
+    let states = states_of(&request)?;
     let (sender, receiver) = mpsc::channel(4);
     let shared = Arc::clone(shared);
     let caller = caller.clone();
@@ -143,7 +160,7 @@ pub(super) fn list_jobs(
             Box::new(members.into_iter().filter_map(|id| cluster.jobs.get(&id)))
         };
         let chosen: Vec<&Arc<Job>> = candidates
-            .filter(|job| wanted(&cluster, job, &request, &ids, &caller))
+            .filter(|job| wanted(&cluster, job, &request, &ids, &states, &caller))
             .collect();
         if chosen.is_empty() {
             let _ = sender.blocking_send(Ok(empty()));
@@ -159,7 +176,7 @@ pub(super) fn list_jobs(
             }
         }
     });
-    Box::pin(ReceiverStream::new(receiver))
+    Ok(Box::pin(ReceiverStream::new(receiver)))
 }
 
 /// Steps that run.
