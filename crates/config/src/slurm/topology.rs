@@ -165,5 +165,6 @@ pub(crate) fn topology(
         switches,
         blocks,
         block_sizes: lines.block_sizes.clone(),
+        layouts: Vec::new(),
     }
 }
