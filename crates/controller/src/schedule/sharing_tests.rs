@@ -1,7 +1,9 @@
 //! Scenarios of shared CPUs and of nodes that serve one user at a time: the table of `cons_tres_share` and of `slurm.conf(5)`
 //! (OverSubscribe, Exclusive), line by line.
 
-use super::scenario::check;
+use proptest::prelude::*;
+
+use super::scenario::{World, check};
 
 /// Jobs of OverSubscribe=NO share a node, never a core, and `--oversubscribe` changes nothing.
 #[test]
@@ -251,4 +253,77 @@ fn cpus_of_a_partition_on_a_node() {
          at 0 pass",
         "A starts n1; B pending Resources, start 1h on n1; C starts n1 by backfill",
     );
+}
+
+/// One word each for a random job; `claims` = also those that want nodes for their user or block.
+fn job_words(claims: bool) -> impl Strategy<Value = String> {
+    let exclusive = move |word: &'static str| Just(if claims { word } else { "" });
+    let partition = if claims { "user" } else { "main" };
+    (
+        1u32..8,
+        prop_oneof![2 => Just(""), 1 => Just("nodes=2"), 1 => Just("nodes=1-3")],
+        prop_oneof![
+            4 => Just(""), 2 => Just("oversubscribe"), 1 => Just("exclusive"), 1 => exclusive("exclusive=user"),
+            1 => exclusive("exclusive=topo"), 1 => Just("gres=gpu:1"), 1 => Just("mem=300"), 1 => Just("array=1-3"),
+            1 => Just("gres=gpu:1 gres-flags=enforce-binding"), 1 => Just("tasks-per-socket=1"),
+            1 => Just("core-spec=1"), 1 => Just("spread"),
+        ],
+        1u32..15,
+        prop_oneof![Just("willing"), Just("forced"), Just("main"), Just(partition), Just("bounded")],
+        1u32..4,
+    )
+        .prop_map(|(tasks, nodes, more, minutes, partition, uid)| {
+            format!("tasks={tasks} {nodes} {more} limit={minutes}m prio={uid} uid={uid} partition={partition}")
+        })
+}
+
+/// Nothing is given twice, no CPU to more jobs than may share it, no node to users who do not go together; and in the end
+/// everything has run. Each plan is tested and the cluster counted after it.
+fn run_all(jobs: &[String], partitions: &str) -> Result<(), TestCaseError> {
+    let mut world = World::new(&format!(
+        "config TopologyPlugin=topology/block
+         nodes n[1-2] sockets=2 cores=2 threads=2 mem=1000 gres=gpu:2
+         nodes n[3-4] sockets=2 cores=2 threads=1 mem=800
+         gresconf Name=gpu File=/dev/null[0-1] Cores=0-1
+         topology BlockName=b1 Nodes=n[1-2]
+         topology BlockName=b2 Nodes=n[3-4]
+         partition main
+         partition willing OverSubscribe=YES:2
+         partition forced OverSubscribe=FORCE:2 nodes=n[2-4]
+         partition bounded MaxCPUsPerNode=3
+         {partitions}"
+    ));
+    for (at, words) in jobs.iter().enumerate() {
+        world.submit(&format!("j{at}"), words);
+    }
+    for _ in 0..600 {
+        world.pass();
+        for (id, _) in world.last_plan.impossible.clone() {
+            world.end(id);
+        }
+        if world.cluster.pending.is_empty() {
+            break;
+        }
+        world.advance(world.now + 60);
+    }
+    prop_assert!(
+        world.cluster.pending.is_empty(),
+        "still waiting: {:?}",
+        world.cluster.pending
+    );
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::with_cases(32) })]
+
+    #[test]
+    fn random_neighbours(jobs in proptest::collection::vec(job_words(false), 1..40)) {
+        run_all(&jobs, "")?;
+    }
+
+    #[test]
+    fn random_claims(jobs in proptest::collection::vec(job_words(true), 1..40)) {
+        run_all(&jobs, "partition user Exclusive=USER")?;
+    }
 }

@@ -269,7 +269,13 @@ fn cpus_needed(
     let per_socket = request.max_cpus_per_socket.map_or(u64::MAX, |max| {
         u64::from(max).saturating_mul(u64::from(facts.sockets))
     });
-    if cpus > usable || cpus > per_node || cpus > per_socket {
+    // A whole node is all of its CPUs.
+    let counted = if request.whole_node {
+        u64::from(facts.cpus)
+    } else {
+        cpus
+    };
+    if cpus > usable || counted > per_node || counted > per_socket {
         return Err(Shortage::Cpus);
     }
     if request.whole_node {

@@ -258,11 +258,12 @@ impl ResourceRequest {
                 .or(policy.def_cpus_per_gpu)
                 .unwrap_or(0),
             overcommit: request.overcommit,
-            whole_node: (policy.linear && shared.is_none())
-                || policy.exclusive_node
-                || core_spec > 0
-                || thread_spec > 0
-                || exclusive == Some(Exclusive::Node),
+            whole_node: policy.exclusive_node
+                || (shared.is_none()
+                    && (policy.linear
+                        || core_spec > 0
+                        || thread_spec > 0
+                        || exclusive == Some(Exclusive::Node))),
             shared,
             claim,
             owner: (claim.is_some() || policy.owners_matter).then(|| Owner::of(request)),
