@@ -68,6 +68,9 @@ pub struct TopologySettings {
     /// The networks of topology.yaml, by name; the default one is also above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layouts: Vec<TopologyLayout>,
+    /// Which of them says that it is the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<usize>,
 }
 
 impl TopologySettings {
@@ -82,6 +85,12 @@ impl TopologySettings {
             block_sizes: self.block_sizes.clone(),
             optional: self.is_optional(),
         }
+    }
+
+    /// The networks by name in the form of topology.yaml; empty when there are none.
+    #[must_use]
+    pub fn layouts_yaml(&self) -> String {
+        crate::slurm::topology_yaml::text(self)
     }
 
     /// TopoOptional is set.
