@@ -17,4 +17,5 @@ pub(crate) mod read;
 pub(crate) mod scheduling;
 pub(crate) mod statement;
 pub(crate) mod topology;
+pub(crate) mod topology_yaml;
 pub(crate) mod values;

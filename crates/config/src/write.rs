@@ -21,6 +21,10 @@ impl ClusterConfig {
             ("gres.conf", self.gres_conf_text()),
             ("cgroup.conf", pairs_text(&self.cgroup.raw)),
             ("topology.conf", self.topology_conf_text()),
+            (
+                "topology.yaml",
+                crate::slurm::topology_yaml::text(&self.topology),
+            ),
             ("slurmdbd.conf", self.slurmdbd_conf_text()),
         ];
         for (name, content) in companions {
@@ -115,6 +119,9 @@ impl ClusterConfig {
     fn topology_conf_text(&self) -> String {
         let t = &self.topology;
         let mut out = String::new();
+        if !t.layouts.is_empty() {
+            return out;
+        }
         for s in &t.switches {
             let _ = write!(out, "SwitchName={}", s.name);
             write_pair(

@@ -221,3 +221,84 @@ fn check_reports() {
             .contains("document")
     );
 }
+
+/// topology.yaml goes before topology.conf, holds several networks, and reads as it is written.
+#[test]
+fn topology_yaml() {
+    let yaml = "---
+# two networks
+- topology: fabric
+  cluster_default: true
+  tree:
+    switches:
+      - switch: top
+        children: s[1-2]
+      - switch: s1
+        nodes: n[1-2]
+      - switch: s2
+        nodes: n[3-4]
+- topology: racks
+  cluster_default: false
+  block:
+    block_sizes: [2, 4]
+    blocks:
+      - block: b1
+        nodes: n[1-2]
+      - block: b2
+        nodes: n[3-4]
+- topology: any
+  flat: true
+";
+    let conf = "ClusterName=c\nSlurmctldHost=h\nNodeName=n[1-4]\nPartitionName=p Nodes=ALL\nPartitionName=q Nodes=ALL Topology=racks\n";
+    let file = |name: &str, content: &str| sluice_config::BundleFile {
+        name: name.to_owned(),
+        content: content.to_owned(),
+    };
+    let read = |files: Vec<sluice_config::BundleFile>| {
+        ClusterConfig::from_bundle(&sluice_config::ConfigBundle::new(files)).map(|l| l.config)
+    };
+    let config = read(vec![
+        file("slurm.conf", conf),
+        file("topology.conf", "SwitchName=ignored Nodes=n[1-4]\n"),
+        file("topology.yaml", yaml),
+    ])
+    .expect("reads");
+    let topology = &config.topology;
+    assert_eq!(topology.kind, sluice_config::TopologyKind::Tree);
+    assert_eq!(topology.switches.len(), 3);
+    assert_eq!(topology.switches[0].switches, ["s1", "s2"]);
+    assert_eq!(topology.layouts.len(), 3);
+    assert_eq!(topology.layouts[1].block_sizes, [2, 4]);
+    assert_eq!(topology.layouts[1].blocks[1].nodes, ["n3", "n4"]);
+    let again = read(config.to_slurm_conf()).expect("reads what was written");
+    assert_eq!(again.topology, config.topology);
+    // Faults.
+    for (conf, yaml, why) in [
+        (conf, "- topology: a\n", "needs exactly one"),
+        (
+            conf,
+            "- topology: racks\n  tree: {switches: [{switch: s, nodes: n9}]}\n",
+            "not a configured node",
+        ),
+        (
+            conf,
+            "- topology: racks\n  flat: true\n  sorts: 1\n",
+            "cannot be read",
+        ),
+        (
+            conf,
+            "- topology: other\n  flat: true\n",
+            "is not a topology of topology.yaml",
+        ),
+        (
+            conf,
+            "- topology: racks\n  block: {block_sizes: [2, 6], blocks: []}\n",
+            "does not follow 2",
+        ),
+    ] {
+        let errors = read(vec![file("slurm.conf", conf), file("topology.yaml", yaml)])
+            .expect_err(why)
+            .to_string();
+        assert!(errors.contains(why), "{errors}");
+    }
+}

@@ -9,13 +9,16 @@ mod recount;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_model::ids::JobId;
+use sluice_model::job::Exclusive;
 use sluice_model::state::JobState;
 use sluice_model::time::UnixSeconds;
 
 use crate::cluster::{Allocation, Cluster, GresState, NodeAllocation, NodePhase};
 use crate::plan::{Plan, PlannedStart};
 use crate::schedule::time_limit_of;
+use crate::select::constraint::Constraint;
 use crate::select::request::gpu_count;
+use crate::select::sharing::{self, Owner};
 use crate::select::{MemoryRequest, ResourceRequest};
 
 pub use recount::recount;
@@ -113,6 +116,12 @@ pub enum Violation {
 #[derive(Default)]
 struct Taken {
     cpus: BTreeSet<u32>,
+    /// Jobs on each CPU that is shared, by the partition that shares it.
+    shared: BTreeMap<(String, u32), u32>,
+    /// Jobs that share CPUs here.
+    sharers: u32,
+    /// Whose jobs are here, and what they claim.
+    tenants: Vec<(Option<Exclusive>, Owner)>,
     devices: BTreeSet<(String, u32)>,
     counted: BTreeMap<(String, Option<String>), u64>,
     memory: u64,
@@ -132,10 +141,11 @@ pub fn check_plan(cluster: &Cluster, plan: &Plan, now: UnixSeconds) -> Vec<Viola
         if let Some(allocation) = &job.allocation {
             let who = format!("running job {id}");
             let track = cluster.config.scheduling.select.memory;
+            let owner = Owner::of(&job.request);
             add_allocation(
                 cluster,
                 &mut taken,
-                allocation,
+                (allocation, &owner),
                 &who,
                 track,
                 &mut violations,
@@ -148,10 +158,14 @@ pub fn check_plan(cluster: &Cluster, plan: &Plan, now: UnixSeconds) -> Vec<Viola
             None => format!("job {}", start.job),
         };
         let track = check_start(cluster, start, &who, &mut violations);
+        let owner = cluster
+            .job(start.job)
+            .map(|job| Owner::of(&job.request))
+            .unwrap_or_default();
         add_allocation(
             cluster,
             &mut taken,
-            &start.allocation,
+            (&start.allocation, &owner),
             &who,
             track,
             &mut violations,
@@ -169,7 +183,7 @@ pub fn check_plan(cluster: &Cluster, plan: &Plan, now: UnixSeconds) -> Vec<Viola
 fn add_allocation(
     cluster: &Cluster,
     taken: &mut BTreeMap<String, Taken>,
-    allocation: &Allocation,
+    (allocation, owner): (&Allocation, &Owner),
     who: &str,
     track_memory: bool,
     violations: &mut Vec<Violation>,
@@ -189,10 +203,46 @@ fn add_allocation(
                 why,
             });
         }
+        let mixed = if allocation.shared_in.is_some() {
+            entry.jobs > entry.sharers
+        } else {
+            entry.sharers > 0
+        };
+        if mixed {
+            violations.push(Violation::Node {
+                node: part.name.clone(),
+                who: who.to_owned(),
+                why: "jobs that share CPUs and jobs that do not are on it",
+            });
+        }
+        let parted = entry.tenants.iter().any(|(claim, other)| {
+            [*claim, allocation.claim]
+                .into_iter()
+                .flatten()
+                .any(|claim| !owner.agrees(claim, other))
+        });
+        if parted {
+            violations.push(Violation::Node {
+                node: part.name.clone(),
+                who: who.to_owned(),
+                why: "it serves one user or label at a time",
+            });
+        }
+        entry.tenants.push((allocation.claim, owner.clone()));
         entry.jobs += 1;
+        entry.sharers += u32::from(allocation.shared_in.is_some());
         entry.whole |= allocation.whole_nodes;
         for cpu in &part.cpu_ids {
-            if *cpu >= cpus || !entry.cpus.insert(*cpu) {
+            let full = match &allocation.shared_in {
+                None => !entry.cpus.insert(*cpu),
+                Some(partition) => {
+                    entry.cpus.insert(*cpu);
+                    let jobs = entry.shared.entry((partition.clone(), *cpu)).or_default();
+                    *jobs += 1;
+                    *jobs > sharing::jobs_per_cpu(cluster, partition)
+                }
+            };
+            if *cpu >= cpus || full {
                 violations.push(Violation::Cpu {
                     node: part.name.clone(),
                     cpu: *cpu,
@@ -430,9 +480,6 @@ fn check_features(
     who: &str,
     violations: &mut Vec<Violation>,
 ) {
-    let Some(constraint) = &request.constraint else {
-        return;
-    };
     let features = |part: &NodeAllocation| {
         cluster
             .node(part.node)
@@ -440,6 +487,20 @@ fn check_features(
             .unwrap_or_default()
     };
     let nodes: Vec<Vec<String>> = start.allocation.nodes.iter().map(features).collect();
+    let Some(constraint) = &request.constraint else {
+        return;
+    };
+    let preferred = request.prefer.as_ref().is_some_and(|c| holds_on(c, &nodes));
+    if !preferred && !holds_on(constraint, &nodes) {
+        violations.push(Violation::Request {
+            who: who.to_owned(),
+            what: "its constraint does not hold".to_owned(),
+        });
+    }
+}
+
+/// A constraint holds for nodes with these features.
+fn holds_on(constraint: &Constraint, nodes: &[Vec<String>]) -> bool {
     let filter = constraint
         .filter
         .as_ref()
@@ -453,12 +514,7 @@ fn check_features(
         .counted
         .iter()
         .all(|(expr, count)| nodes.iter().filter(|f| expr.matches(f)).count() >= *count as usize);
-    if !(filter && matching && counted) {
-        violations.push(Violation::Request {
-            who: who.to_owned(),
-            what: "its constraint does not hold".to_owned(),
-        });
-    }
+    filter && matching && counted
 }
 
 fn check_duplicates(plan: &Plan, violations: &mut Vec<Violation>) {

@@ -18,7 +18,7 @@ use crate::time::{TimeLimit, UnixSeconds};
 use crate::tres::Tres;
 
 /// `--exclusive[=…]` of an allocation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Exclusive {
     /// The whole node belongs to the job.
     Node,

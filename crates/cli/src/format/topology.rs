@@ -16,7 +16,8 @@ pub struct TopologyRow {
     switches: Vec<String>,
     /// Height over the nodes; of a block its number.
     level: usize,
-    is_block: bool,
+    /// Of a block its size, and whether it is made of others.
+    block: Option<(usize, bool)>,
 }
 
 impl TopologyRow {
@@ -24,12 +25,15 @@ impl TopologyRow {
     #[must_use]
     pub fn text(&self) -> String {
         let nodes = collapse_hostlist(&self.nodes);
-        if self.is_block {
+        if let Some((size, aggregated)) = self.block {
+            let key = if aggregated {
+                "AggregatedBlock"
+            } else {
+                "BlockName"
+            };
             return format!(
-                "BlockName={} BlockIndex={} Nodes={nodes} BlockSize={}",
-                self.name,
-                self.level,
-                self.nodes.len()
+                "{key}={} BlockIndex={} Nodes={nodes} BlockSize={size}",
+                self.name, self.level
             );
         }
         let mut text = format!(
@@ -80,23 +84,37 @@ pub fn rows(topology: &TopologySettings) -> Vec<TopologyRow> {
                     nodes,
                     switches: switch.switches.clone(),
                     level,
-                    is_block: false,
+                    block: None,
                 }
             })
             .collect(),
-        TopologyKind::Block => topology
-            .blocks
-            .iter()
-            .enumerate()
-            .map(|(at, block)| TopologyRow {
-                name: block.name.clone(),
-                nodes: block.nodes.clone(),
-                switches: Vec::new(),
-                level: at,
-                is_block: true,
-            })
-            .collect(),
+        TopologyKind::Block => blocks(topology),
     }
+}
+
+/// The blocks, and after them those that BlockSizes makes of several.
+fn blocks(topology: &TopologySettings) -> Vec<TopologyRow> {
+    let smallest = topology.blocks.iter().map(|b| b.nodes.len()).min();
+    let base = topology
+        .block_sizes
+        .first()
+        .map_or(smallest.unwrap_or(0), |size| *size as usize);
+    let mut rows: Vec<TopologyRow> = Vec::new();
+    let larger = topology.block_sizes.iter().skip(1).map(|s| *s as usize);
+    for size in std::iter::once(base).chain(larger) {
+        let width = size.checked_div(base).unwrap_or(1).max(1);
+        for part in topology.blocks.chunks(width) {
+            let names: Vec<&String> = part.iter().map(|block| &block.name).collect();
+            rows.push(TopologyRow {
+                name: collapse_hostlist(names),
+                nodes: part.iter().flat_map(|b| b.nodes.clone()).collect(),
+                switches: Vec::new(),
+                level: rows.len(),
+                block: Some((size, size > base)),
+            });
+        }
+    }
+    rows
 }
 
 /// Those of a name, or those that connect all nodes of a list.
@@ -115,9 +133,12 @@ pub fn chosen<'a>(rows: &'a [TopologyRow], wanted: Option<&str>) -> Vec<&'a Topo
         .collect()
 }
 
-/// The topology in the form of topology.yaml.
+/// The topology in the form of topology.yaml; as written where there is such a file.
 #[must_use]
 pub fn yaml(topology: &TopologySettings) -> String {
+    if !topology.layouts.is_empty() {
+        return format!("---\n{}...\n", topology.layouts_yaml());
+    }
     let mut text = String::from("---\n- topology: default\n  cluster_default: true\n");
     match topology.kind {
         TopologyKind::Flat => text.push_str("  flat: true\n"),
@@ -178,6 +199,8 @@ mod tests {
             ],
             blocks: Vec::new(),
             block_sizes: Vec::new(),
+            layouts: Vec::new(),
+            default: None,
         }
     }
 
@@ -204,6 +227,31 @@ mod tests {
         assert_eq!(names("n1"), ["s0", "s2"]);
         assert_eq!(names("n1,n3"), ["s2"]);
         assert!(names("n9").is_empty());
+    }
+
+    /// Blocks, then what BlockSizes makes of them.
+    #[test]
+    fn blocks() {
+        let block = |name: &str, nodes: &[&str]| sluice_config::BlockConfig {
+            name: name.to_string(),
+            nodes: nodes.iter().map(|s| (*s).to_string()).collect(),
+        };
+        let topology = TopologySettings {
+            kind: TopologyKind::Block,
+            switches: Vec::new(),
+            blocks: vec![block("b1", &["n1", "n2"]), block("b2", &["n3", "n4"])],
+            block_sizes: vec![2, 4],
+            ..tree()
+        };
+        let texts: Vec<String> = rows(&topology).iter().map(TopologyRow::text).collect();
+        assert_eq!(
+            texts,
+            [
+                "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2",
+                "BlockName=b2 BlockIndex=1 Nodes=n[3-4] BlockSize=2",
+                "AggregatedBlock=b[1-2] BlockIndex=2 Nodes=n[1-4] BlockSize=4",
+            ]
+        );
     }
 
     /// The form of topology.yaml.

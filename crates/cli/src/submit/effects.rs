@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_model::job::{Exclusive, JobDescription};
+use sluice_model::job::JobDescription;
 
 use super::options::Options;
 
@@ -14,16 +14,8 @@ type Uses = fn(&JobDescription) -> bool;
 
 /// Options with a field in the record that neither the scheduler nor the nodes act on yet, and when the notice is due.
 const FIELDS_WITHOUT_EFFECT: &[(&str, Uses)] = &[
-    ("core-spec", |job| job.core_spec.is_some()),
-    ("exclusive", |job| {
-        !matches!(job.exclusive, None | Some(Exclusive::Node))
-    }),
     ("licenses", |job| job.licenses.is_some()),
-    ("oversubscribe", |job| job.oversubscribe),
-    ("prefer", |job| job.prefer.is_some()),
-    ("spread-job", |job| job.spread_job),
     ("time-min", |job| job.time_min.is_some()),
-    ("use-min-nodes", |job| job.use_min_nodes),
 ];
 
 /// Entries of `extra` that something reads: no word that they have no effect.
@@ -50,6 +42,13 @@ const EFFECTIVE_EXTRAS: &[&str] = &[
     // Texts and places that are only kept, by their nature.
     "extra",
     "mcs-label",
+    // Read by the choice of nodes and devices.
+    "consolidate-segments",
+    "gres-flags",
+    "segment",
+    "spread-segments",
+    "switches",
+    "thread-spec",
     // Read into counts and GRES; kept as the text that is shown.
     "tres-per-task",
 ];
@@ -185,8 +184,7 @@ pub fn notice(options: &Options, job: &JobDescription) -> Option<String> {
         .iter()
         .filter(|(_, applies)| applies(job))
         .map(|(name, _)| *name)
-        // `--exclusive=oversubscribe` is the other way to say `--oversubscribe`.
-        .filter(|name| options.has(name) || *name == "oversubscribe");
+        .filter(|name| options.has(name));
     let extras = job
         .extra
         .keys()

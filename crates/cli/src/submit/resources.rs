@@ -376,8 +376,9 @@ pub fn set_counts(options: &Options, job: &mut JobDescription) -> Result<Option<
     .any(|name| options.has(name));
     if !overruled
         && options.get("hint").is_some_and(|hint| {
+            // All but multithread mean one thread a core.
             hint.split(',')
-                .any(|hint| hint.eq_ignore_ascii_case("nomultithread"))
+                .any(|hint| !hint.eq_ignore_ascii_case("multithread"))
         })
     {
         job.threads_per_core = Some(1);

@@ -33,16 +33,12 @@ const GLOBAL: &[&str] = &[
     "ResvProlog",
     "SchedulerTimeSlice",
     "SuspendProgram",
-    "TopologyPlugin",
     "TrackWCKey",
 ];
 
 const PARTITION: &[&str] = &[
     "AllocNodes",
     "GraceTime",
-    "LLN",
-    "MaxCPUsPerSocket",
-    "OverSubscribe",
     "PreemptMode",
     "PriorityJobFactor",
     "QOS",
@@ -95,12 +91,8 @@ mod tests {
             "preempt/none"
         ));
         assert!(!has_no_effect_yet(Scope::Global, "PriorityWeightAge", "0"));
-        assert!(has_no_effect_yet(
-            Scope::Partition,
-            "OverSubscribe",
-            "FORCE:2"
-        ));
-        assert!(!has_no_effect_yet(Scope::Partition, "OverSubscribe", "NO"));
+        assert!(has_no_effect_yet(Scope::Partition, "PreemptMode", "CANCEL"));
+        assert!(!has_no_effect_yet(Scope::Partition, "PreemptMode", "OFF"));
         assert!(!has_no_effect_yet(Scope::Global, "KillWait", "30"));
     }
 }

@@ -10,7 +10,7 @@ use super::partitions::PartitionContext;
 use super::statement::{Pair, Statement};
 use super::topology::topology_lines;
 use super::values::Values;
-use super::{accounting, agent, general, nodes, partitions, scheduling, topology};
+use super::{accounting, agent, general, nodes, partitions, scheduling, topology, topology_yaml};
 use crate::cluster::*;
 use crate::diagnostic::{Detail, Diagnostics, Origin};
 use crate::keys::Scope;
@@ -31,6 +31,8 @@ pub(crate) struct Sources {
     pub cgroup: Vec<Pair>,
     /// `None` when there is no topology.conf.
     pub topology: Option<Vec<Statement>>,
+    /// topology.yaml and where it stands.
+    pub topology_yaml: Option<(String, Origin)>,
     /// `None` when there is no slurmdbd.conf.
     pub slurmdbd: Option<Vec<Pair>>,
     /// Something could not be read: what is missing is no fault of its own.
@@ -163,7 +165,17 @@ pub(crate) fn assemble(
     let partitions = partitions::partitions(&partition_lines, &context, diags);
     partitions::check_alternates(&partitions, &partition_lines, diags);
     partitions::check_named(&global, "SuspendExcParts", &partitions, diags);
-    let topology = topology::topology(&global, topology_lines.as_ref(), &nodes, diags);
+    let no_lines = topology::TopologyLines::default();
+    // With topology.yaml nobody misses topology.conf.
+    let lines = match &sources.topology_yaml {
+        Some(_) => Some(&no_lines),
+        None => topology_lines.as_ref(),
+    };
+    let mut topology = topology::topology(&global, lines, &nodes, diags);
+    if let Some((text, origin)) = &sources.topology_yaml {
+        topology_yaml::apply(&mut topology, text, origin, &nodes, diags);
+    }
+    partitions::check_topologies(&partitions, &partition_lines, &topology, diags);
     let sizes = accounting::Sizes {
         max_job_count: jobs.max_job_count,
         nodes: nodes.len(),

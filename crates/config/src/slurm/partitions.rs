@@ -371,6 +371,29 @@ fn select(
 }
 
 /// Alternate= must name a partition.
+/// Topology= names a network of topology.yaml; without that file the only one is `default`.
+pub(crate) fn check_topologies(
+    partitions: &[PartitionConfig],
+    lines: &[Values],
+    topology: &TopologySettings,
+    diags: &mut Diagnostics,
+) {
+    for p in partitions {
+        let Some(name) = p.topology.as_ref().filter(|name| {
+            name.as_str() != "default" && !topology.layouts.iter().any(|l| l.name == **name)
+        }) else {
+            continue;
+        };
+        if let Some(line) = lines.iter().find(|l| l.string("PartitionName") == p.name) {
+            diags.error(
+                line.origin_of("Topology"),
+                Detail::pair("Topology", name),
+                "is not a topology of topology.yaml",
+            );
+        }
+    }
+}
+
 pub(crate) fn check_alternates(
     partitions: &[PartitionConfig],
     lines: &[Values],

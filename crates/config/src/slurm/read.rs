@@ -6,13 +6,16 @@ use super::files::{Files, folder_of, join};
 use super::statement::{Pair, Statement, Text, read_file};
 use crate::bundle::{BundleFile, ConfigBundle};
 use crate::cluster::{ClusterConfig, NodeScript};
-use crate::diagnostic::{Diagnostics, Origin};
+use crate::diagnostic::{Detail, Diagnostics, Origin};
 
 /// Name of the main file inside a bundle.
 pub(crate) const SLURM_CONF: &str = "slurm.conf";
 
 /// Companions that travel to agents. slurmdbd.conf does not: it holds the password of the database and only the controller needs it.
 const COMPANIONS: [&str; 3] = ["gres.conf", "cgroup.conf", "topology.conf"];
+
+/// Takes the place of topology.conf. It is no list of pairs, so it is read as it is.
+const TOPOLOGY_YAML: &str = "topology.yaml";
 
 /// Reads slurm.conf at `path` and its companions; gives the configuration, if there is no error, and the bundle.
 pub(crate) fn read_slurm_conf(
@@ -54,6 +57,24 @@ pub(crate) fn read_slurm_conf(
         .unwrap_or_default();
     sources.topology = companion("topology.conf", diags).map(|t| t.statements);
     sources.slurmdbd = companion("slurmdbd.conf", diags).map(|t| flat(t.statements));
+    let yaml = join(folder, TOPOLOGY_YAML);
+    if files.exists(&yaml) {
+        match files.read(&yaml) {
+            Ok(text) => {
+                bundle.push(BundleFile {
+                    name: TOPOLOGY_YAML.to_owned(),
+                    content: text.clone(),
+                });
+                sources.topology = None;
+                sources.topology_yaml = Some((text, Origin::file(&yaml)));
+            }
+            Err(error) => diags.error(
+                &Origin::file(&yaml),
+                Detail::key(TOPOLOGY_YAML),
+                format!("cannot be read: {error}"),
+            ),
+        }
+    }
     let config = assemble(&sources, &ScriptFolder { files, folder }, diags)?;
     bundle.extend(script_files(&config));
     Some((config, ConfigBundle::new(bundle)))

@@ -2,7 +2,7 @@
 
 use super::values::Values;
 use crate::cluster::*;
-use crate::diagnostic::{Detail, Diagnostics};
+use crate::diagnostic::{Detail, Diagnostics, Origin};
 use crate::keys::{Scope, split_list};
 use crate::slurm::statement::{Pair, Statement};
 use sluice_model::hostlist::parse_hostlist;
@@ -159,11 +159,75 @@ pub(crate) fn topology(
             );
         }
     }
-    TopologySettings {
+    let settings = TopologySettings {
         kind,
         params: values.list("TopologyParam"),
         switches,
         blocks,
         block_sizes: lines.block_sizes.clone(),
+        layouts: Vec::new(),
+        default: None,
+    };
+    if kind == TopologyKind::Block {
+        let origin = lines.blocks.first().map(|v| v.origin.clone());
+        let origin = origin.unwrap_or_else(|| values.origin.clone());
+        check_layout(&settings.default_layout(), &origin, diags);
+    }
+    settings
+}
+
+/// Checks what holds of blocks and switches however they were written.
+pub(crate) fn check_layout(layout: &TopologyLayout, origin: &Origin, diags: &mut Diagnostics) {
+    let mut sizes = layout.block_sizes.iter().copied();
+    let base = sizes.next();
+    let mut before = base.unwrap_or(0);
+    for size in sizes {
+        let doubled =
+            before > 0 && size > before && size % before == 0 && (size / before).is_power_of_two();
+        if !doubled {
+            let text = size.to_string();
+            diags.error(
+                origin,
+                Detail::pair("BlockSizes", &text)
+                    .hint("each size is the one before it times 2, 4, 8, …"),
+                format!("does not follow {before}"),
+            );
+        }
+        before = size;
+    }
+    for (at, block) in layout.blocks.iter().enumerate() {
+        if layout.blocks[..at]
+            .iter()
+            .any(|other| other.name == block.name)
+        {
+            let detail = Detail::pair("BlockName", &block.name);
+            diags.error(origin, detail, "is defined twice");
+        }
+        if let Some(base) = base.filter(|base| block.nodes.len() < *base as usize) {
+            let detail = Detail::pair("BlockName", &block.name);
+            diags.warn(
+                origin,
+                detail,
+                format!(
+                    "has {} nodes, fewer than the {base} of BlockSizes",
+                    block.nodes.len()
+                ),
+            );
+        }
+    }
+    let mut of: HashSet<&str> = HashSet::new();
+    let in_leaves = layout
+        .switches
+        .iter()
+        .map(|s| (&s.name, &s.nodes))
+        .chain(layout.blocks.iter().map(|b| (&b.name, &b.nodes)));
+    for (name, nodes) in in_leaves {
+        if let Some(twice) = nodes.iter().find(|node| !of.insert(node.as_str())) {
+            diags.warn(
+                origin,
+                Detail::pair("Nodes", twice),
+                format!("is in {name} and in another switch or block; the last one counts"),
+            );
+        }
     }
 }

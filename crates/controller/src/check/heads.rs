@@ -10,12 +10,13 @@ use sluice_model::reason::Reason;
 use sluice_model::time::UnixSeconds;
 
 use super::Violation;
-use crate::cluster::{Cluster, Job, NodeAllocation, NodeIndex, NodePhase, Partition};
+use crate::cluster::{Allocation, Cluster, Job, NodeAllocation, NodeIndex, NodePhase, Partition};
 use crate::command::het;
 use crate::plan::{Plan, PlannedStart};
 use crate::queue::eligibility::waits_for;
 use crate::schedule::{expected_end, limit_secs};
-use crate::select::inventory::{FreeView, amounts_of};
+use crate::select::inventory::FreeView;
+use crate::select::sharing;
 use crate::select::{ResourceRequest, choose, node_filters};
 
 /// The first job in the queue that waits for resources must be able to start no later with the jobs started behind it than
@@ -26,6 +27,10 @@ pub(super) fn check_heads(
     now: UnixSeconds,
     violations: &mut Vec<Violation>,
 ) {
+    // When a node serves only one user again is not planned to the moment: bookings of such jobs are upper bounds, and move.
+    if sharing::somebody_claims(cluster) {
+        return;
+    }
     // A plan repeats no note that says what the one before said: the others count as they stand.
     let told: BTreeSet<JobId> = plan.notes.iter().map(|(id, _)| *id).collect();
     let standing = cluster.plan_notes.iter().filter(|(id, _)| {
@@ -155,23 +160,28 @@ fn earliest(
     starts: &[&PlannedStart],
 ) -> Option<i64> {
     let view = FreeView::of(cluster);
-    let mut held: Vec<(i64, &NodeAllocation)> = Vec::new();
+    let mut held: Vec<(i64, &Allocation, &str, &NodeAllocation)> = Vec::new();
     for id in &cluster.holding {
         let Some(job) = cluster.jobs.get(id) else {
             continue;
         };
-        let parts = job
-            .allocation
+        let Some(allocation) = job.allocation.as_deref() else {
+            continue;
+        };
+        let parts = allocation
+            .nodes
             .iter()
-            .flat_map(|a| &a.nodes)
             .filter(|part| part.phase != NodePhase::Released);
-        held.extend(parts.map(|part| (expected_end(job, now).0, part)));
+        let end = expected_end(job, now).0;
+        held.extend(parts.map(|part| (end, allocation, job.partition.as_str(), part)));
     }
     for start in starts {
         let end = now.0 + limit_secs(start.time_limit);
-        held.extend(start.allocation.nodes.iter().map(|part| (end, part)));
+        let allocation = &start.allocation;
+        let parts = allocation.nodes.iter();
+        held.extend(parts.map(|part| (end, allocation, start.partition.as_str(), part)));
     }
-    let mut moments: Vec<i64> = held.iter().map(|(end, _)| *end).chain([now.0]).collect();
+    let mut moments: Vec<i64> = held.iter().map(|(end, ..)| *end).chain([now.0]).collect();
     moments.sort_unstable();
     moments.dedup();
     // Nothing is taken later on, so what is free at a moment stays free.
@@ -182,13 +192,12 @@ fn earliest(
             let mut free = |node: usize, out: &mut Vec<u64>| {
                 out.clear();
                 out.extend_from_slice(view.total(node));
-                for (_, part) in held
+                for (_, allocation, partition, part) in held
                     .iter()
-                    .filter(|(end, part)| part.node.at() == node && end > moment)
+                    .filter(|(end, _, _, part)| part.node.at() == node && end > moment)
                 {
-                    for (slot, amount) in
-                        out.iter_mut().zip(amounts_of(view.facts[node].node, part))
-                    {
+                    let amounts = view.amounts_of(allocation, partition, part);
+                    for (slot, amount) in out.iter_mut().zip(amounts) {
                         *slot = slot.saturating_sub(amount);
                     }
                 }

@@ -8,6 +8,7 @@ use sluice_model::ids::JobId;
 
 use super::{Taken, Violation, add_allocation};
 use crate::cluster::{Cluster, NodePhase};
+use crate::select::sharing::Owner;
 
 /// Counts again what is in use on each node and compares with what the node says.
 #[must_use]
@@ -25,7 +26,7 @@ pub fn recount(cluster: &Cluster) -> Vec<Violation> {
         add_allocation(
             cluster,
             &mut taken,
-            allocation,
+            (allocation, &Owner::of(&job.request)),
             &format!("running job {id}"),
             true,
             &mut violations,

@@ -3,7 +3,8 @@
 //! CPU ids are abstract: block numbering, id = (socket × cores + core) × threads + thread. Memory in MiB.
 
 use serde::{Deserialize, Serialize};
-use sluice_model::job::GresAllocation;
+use sluice_model::default_fields::is_default;
+use sluice_model::job::{Exclusive, GresAllocation};
 use sluice_model::memory::MemoryMib;
 
 use super::NodeIndex;
@@ -45,6 +46,12 @@ pub struct Allocation {
     pub nodes: Vec<NodeAllocation>,
     /// Whole nodes: nobody else may use what is left on them.
     pub whole_nodes: bool,
+    /// The CPUs are shared with other jobs of this partition, as its OverSubscribe allows; `None` = they are the job's own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shared_in: Option<String>,
+    /// On its nodes only jobs of the same user (or label, or none in its part of the network) may be.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub claim: Option<Exclusive>,
 }
 
 impl Allocation {

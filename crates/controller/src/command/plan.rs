@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::launch;
 use crate::plan::{Plan, PlannedStart};
 use crate::queue::eligibility;
+use crate::select::sharing::{self, Owner};
 use crate::transaction::Transaction;
 
 /// What became of a plan.
@@ -157,12 +158,13 @@ fn still_fits(
     {
         return false;
     }
-    !start.allocation.nodes.is_empty() && allocation_is_free(cluster, &start.allocation)
+    !start.allocation.nodes.is_empty()
+        && allocation_is_free(cluster, &start.allocation, &Owner::of(&job.request))
 }
 
 /// Everything in the allocation is free now.
 #[must_use]
-pub fn allocation_is_free(cluster: &Cluster, allocation: &Allocation) -> bool {
+pub fn allocation_is_free(cluster: &Cluster, allocation: &Allocation, owner: &Owner) -> bool {
     allocation.nodes.iter().all(|part| {
         let Some(node) = cluster.node(part.node) else {
             return false;
@@ -170,13 +172,15 @@ pub fn allocation_is_free(cluster: &Cluster, allocation: &Allocation) -> bool {
         if node.config.name != part.name || !node.is_usable() || node.whole_node_job.is_some() {
             return false;
         }
-        if allocation.whole_nodes && !node.jobs.is_empty() {
+        if sharing::conflict(cluster, node, &part.cpu_ids, allocation, owner).is_some() {
             return false;
         }
+        // CPUs that are shared were looked at with the jobs that have them.
+        let shared = allocation.shared_in.is_some();
         let cpus_free = part.cpu_ids.iter().all(|cpu| {
             node.used_cpus
                 .get(*cpu as usize)
-                .is_some_and(|in_use| !in_use)
+                .is_some_and(|in_use| shared || !in_use)
         });
         let memory_free = !cluster.config.scheduling.select.memory
             || node.used_memory.0.saturating_add(part.memory.0) <= node.config.real_memory.0;

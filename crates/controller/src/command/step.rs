@@ -333,7 +333,8 @@ fn lay_out(
         return Err(ErrorCode::RequestedNodeConfigUnavailable.into());
     }
     let way = step.distribution.as_deref();
-    let counts = count_tasks(way, num_tasks, &capacities).ok_or(ErrorCode::NodesBusy)?;
+    let pack = cluster.config.scheduling.select.pack_nodes;
+    let counts = count_tasks(way, pack, num_tasks, &capacities).ok_or(ErrorCode::NodesBusy)?;
     let ranks = assign_ranks(way, num_tasks, &counts);
     place(cluster, job, step, &rooms, ranks, num_tasks, cpus_per_task)
 }

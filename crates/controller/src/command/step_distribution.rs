@@ -20,15 +20,20 @@ fn spread_by(size: u32, num_tasks: u32, capacities: &[u32]) -> Option<Vec<u32>> 
     Some(counts)
 }
 
-/// Tasks on each node as the distribution wants: by turns as long as there is room; with `Pack` a node is filled first; with `plane=`
-/// the turns take several at once.
+/// Tasks on each node as the distribution wants: by turns as long as there is room; with `Pack` a node is filled first, and so
+/// with `pack_nodes` (CR_Pack_Nodes) unless it says `NoPack` or another way than `block`; with `plane=` the turns take several at
+/// once.
 pub(super) fn count_tasks(
     distribution: Option<&str>,
+    pack_nodes: bool,
     num_tasks: u32,
     capacities: &[u32],
 ) -> Option<Vec<u32>> {
     let text = distribution.unwrap_or_default().to_ascii_lowercase();
-    let pack = text.split(',').skip(1).any(|word| word == "pack");
+    let says = |wanted: &str| text.split(',').skip(1).any(|word| word == wanted);
+    let first = text.split([':', ',']).next().unwrap_or("");
+    let in_blocks = matches!(first, "" | "*" | "block");
+    let pack = says("pack") || (pack_nodes && in_blocks && !says("nopack"));
     let plane = text
         .split([':', ','])
         .next()
@@ -96,12 +101,17 @@ mod tests {
         assert_eq!(spread(10, &[8, 8]), Some(vec![5, 5]));
         assert_eq!(spread(5, &[2, 2]), None);
         // agent reference 6: ten tasks on two nodes of eight CPUs.
-        assert_eq!(count_tasks(Some("block"), 10, &[8, 8]), Some(vec![5, 5]));
+        let count = |way, pack| count_tasks(way, pack, 10, &[8, 8]);
+        assert_eq!(count(Some("block"), false), Some(vec![5, 5]));
+        assert_eq!(count(Some("block,Pack"), false), Some(vec![8, 2]));
+        // CR_Pack_Nodes packs under block distribution only, and -m says the last word.
+        assert_eq!(count(None, true), Some(vec![8, 2]));
+        assert_eq!(count(Some("block,NoPack"), true), Some(vec![5, 5]));
+        assert_eq!(count(Some("cyclic"), true), Some(vec![5, 5]));
         assert_eq!(
-            count_tasks(Some("block,Pack"), 10, &[8, 8]),
-            Some(vec![8, 2])
+            count_tasks(Some("plane=4"), false, 6, &[8, 8]),
+            Some(vec![4, 2])
         );
-        assert_eq!(count_tasks(Some("plane=4"), 6, &[8, 8]), Some(vec![4, 2]));
     }
 
     /// srun(1) -m: block keeps consecutive ranks together, cyclic deals them out, plane deals out blocks.

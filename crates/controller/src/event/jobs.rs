@@ -364,6 +364,28 @@ fn vacate(cluster: &mut Cluster, id: JobId, part: &NodeAllocation, time: UnixSec
             *slot = false;
         }
     }
+    // CPUs that were shared stay in use by the others.
+    for other in node.jobs.iter().filter(|other| **other != id) {
+        let Some(allocation) = cluster
+            .jobs
+            .get(other)
+            .and_then(|job| job.allocation.as_ref())
+        else {
+            continue;
+        };
+        if allocation.shared_in.is_none() {
+            continue;
+        }
+        let parts = allocation
+            .nodes
+            .iter()
+            .filter(|part| part.name == node.config.name);
+        for cpu in parts.flat_map(|part| &part.cpu_ids) {
+            if let Some(slot) = node.used_cpus.get_mut(*cpu as usize) {
+                *slot = true;
+            }
+        }
+    }
     node.used_memory = node.used_memory.saturating_sub(part.memory);
     mark_gres(node, &part.gres, false);
     if node.whole_node_job == Some(id) {

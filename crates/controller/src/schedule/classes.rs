@@ -12,6 +12,24 @@ use crate::select::{FreeView, ResourceRequest, SelectError, node_filters};
 /// Queue of single-node searches: earliest known time, weight, node.
 pub type SearchHeap = BinaryHeap<Reverse<(i64, u32, u32)>>;
 
+/// Usable nodes that pass the filters of a request, one list for each of them.
+fn lists(
+    view: &FreeView<'_>,
+    request: &ResourceRequest,
+    usable: &Arc<Vec<u32>>,
+) -> Vec<Arc<Vec<u32>>> {
+    if request.constraint.is_none() && request.excluded_nodes.is_empty() {
+        return vec![Arc::clone(usable)];
+    }
+    node_filters(request)
+        .iter()
+        .map(|filter| {
+            let fits = |node: &&u32| filter.refuses(&view.facts[**node as usize]).is_none();
+            Arc::new(usable.iter().filter(fits).copied().collect())
+        })
+        .collect()
+}
+
 /// What is known about a class.
 #[derive(Debug)]
 pub struct Class {
@@ -19,6 +37,8 @@ pub struct Class {
     pub request: Arc<ResourceRequest>,
     /// Usable nodes of the partition that pass the filters, ascending; one list for each alternative of a matching OR.
     pub variants: Vec<Arc<Vec<u32>>>,
+    /// The request with what is preferred in place of the constraint, and its lists; tried first for a start now.
+    pub preferred: Option<(Arc<ResourceRequest>, Vec<Arc<Vec<u32>>>)>,
     /// Required nodes that cannot be used now.
     pub unavailable: Vec<String>,
     /// Why it can never run, once tested.
@@ -42,18 +62,13 @@ impl Class {
         all: &[u32],
         usable: &Arc<Vec<u32>>,
     ) -> Self {
-        let open = request.constraint.is_none() && request.excluded_nodes.is_empty();
-        let variants = if open {
-            vec![Arc::clone(usable)]
-        } else {
-            node_filters(&request)
-                .iter()
-                .map(|filter| {
-                    let fits = |node: &&u32| filter.refuses(&view.facts[**node as usize]).is_none();
-                    Arc::new(usable.iter().filter(fits).copied().collect())
-                })
-                .collect()
-        };
+        let variants = lists(view, &request, usable);
+        let preferred = request.prefer.as_ref().map(|prefer| {
+            let mut preferring = ResourceRequest::clone(&request);
+            preferring.constraint = Some(prefer.clone());
+            let lists = lists(view, &preferring, usable);
+            (Arc::new(preferring), lists)
+        });
         let unavailable = if request.required_nodes.is_empty() {
             Vec::new()
         } else {
@@ -72,6 +87,7 @@ impl Class {
         Self {
             request,
             variants,
+            preferred,
             unavailable,
             feasible: None,
             full_from_secs: i64::MAX,

@@ -125,7 +125,7 @@ impl<'a> Pass<'a> {
             .map(|(subject, _)| self.reason_to_wait(subject))
             .collect();
         for ((subject, shares), reason) in places.into_iter().zip(reasons) {
-            self.book(time, subject.secs, &shares);
+            self.book(subject.class, time, subject.secs, &shares);
             self.waits_until(subject, reason, Some((time, shares)));
         }
     }
@@ -193,7 +193,7 @@ impl<'a> Pass<'a> {
         );
         let mut starts = Vec::with_capacity(places.len());
         for (subject, shares) in places {
-            let Some((allocation, scheduler)) = self.take_now(subject, shares) else {
+            let Ok((allocation, scheduler)) = self.take_now(subject, shares) else {
                 (self.view, self.lines, self.early_starts, self.releases) = saved;
                 return None;
             };

@@ -15,6 +15,8 @@ pub(crate) mod scenario;
 mod search;
 mod serve;
 #[cfg(test)]
+mod sharing_tests;
+#[cfg(test)]
 mod tests;
 
 use sluice_model::state::JobState;

@@ -22,7 +22,7 @@ use crate::cluster::{Cluster, Job, Partition};
 use crate::plan::{Plan, PlanNote};
 use crate::queue::eligibility::waits_for;
 use crate::select::policy::PartitionPolicy;
-use crate::select::{FreeView, ResourceRequest, SelectError, feasible};
+use crate::select::{FreeView, ResourceRequest, SelectError, feasible, sharing};
 
 /// A partition during the pass.
 pub(super) struct Ground<'a> {
@@ -78,7 +78,8 @@ pub(super) struct Subject<'a> {
 
 impl<'a> Pass<'a> {
     pub(super) fn new(cluster: &'a Cluster, now: UnixSeconds, options: PlanOptions) -> Self {
-        let view = FreeView::of(cluster);
+        let claims = sharing::somebody_claims(cluster);
+        let view = FreeView::with_claims(cluster, claims);
         let grounds = cluster
             .partitions
             .iter()
@@ -95,7 +96,8 @@ impl<'a> Pass<'a> {
                         .filter(|n| view.facts[*n as usize].usable)
                         .collect(),
                 );
-                let policy = PartitionPolicy::of(&partition.config, &cluster.config);
+                let mut policy = PartitionPolicy::of(&partition.config, &cluster.config);
+                policy.owners_matter = claims;
                 Ground {
                     partition,
                     policy,
@@ -305,7 +307,18 @@ impl<'a> Pass<'a> {
 
     fn class_of(&mut self, job: &Job, ground: usize) -> Result<usize, SelectError> {
         let place = &mut self.grounds[ground];
-        let request = ResourceRequest::with_policy(&job.request, &place.policy)?;
+        let mut request = ResourceRequest::with_policy(&job.request, &place.policy)?;
+        if request.max_switches.is_some() {
+            let until = switches_until(self.cluster, job);
+            if self.now >= until {
+                request.max_switches = None;
+            } else {
+                let sooner = self.plan.next_wakeup.is_none_or(|at| until < at.0);
+                if sooner {
+                    self.plan.next_wakeup = Some(UnixSeconds(until));
+                }
+            }
+        }
         if let Some(class) = place.classes.get(&request) {
             return Ok(*class);
         }
@@ -328,6 +341,19 @@ impl<'a> Pass<'a> {
             .or_insert_with(|| (0, error.to_string()))
             .0 += 1;
     }
+}
+
+/// Until when a job waits for few switches: the time given with `--switches`, at most max_switch_wait.
+fn switches_until(cluster: &Cluster, job: &Job) -> i64 {
+    let most = i64::from(cluster.config.scheduling.parameters.max_switch_wait_secs);
+    let asked = job
+        .request
+        .extra
+        .get("switches")
+        .and_then(|text| text.split_once('@'))
+        .and_then(|(_, time)| time.parse::<TimeLimit>().ok()?.seconds());
+    let since = job.eligible_time.unwrap_or(job.submit_time);
+    since.0 + asked.unwrap_or(most).min(most)
 }
 
 /// Tasks of each array that run at present.

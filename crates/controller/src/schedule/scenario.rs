@@ -4,6 +4,8 @@
 //!
 //! ```text
 //! config SelectTypeParameters=CR_Core          # a line of slurm.conf
+//! gresconf Name=gpu File=/dev/g[0-3] Cores=0-3 # a line of gres.conf
+//! topology SwitchName=s0 Nodes=n[1-4]          # a line of topology.conf
 //! nodes n[1-4] cpus=8 mem=16000 gres=gpu:4 features=a,b weight=2
 //! partition main tier=1 maxtime=2h nodes=n[1-2] state=DOWN …   # without one: `main` with all nodes
 //! down n2                                      # out of service
@@ -17,7 +19,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sluice_config::ClusterConfig;
+use sluice_config::{BundleFile, ClusterConfig, ConfigBundle};
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::gres::{parse_gpus, parse_gres_list};
 use sluice_model::hostlist::{collapse_hostlist, parse_hostlist};
@@ -71,8 +73,28 @@ fn statements(scenario: &str) -> impl Iterator<Item = &str> {
 
 /// A cluster of the `config`, `nodes` and `partition` lines of a scenario.
 pub(crate) fn cluster_of(scenario: &str) -> Cluster {
-    let config = ClusterConfig::parse_slurm_conf(&slurm_conf(scenario))
-        .expect("the scenario's slurm.conf")
+    let lines_of = |word: &str| -> String {
+        statements(scenario)
+            .filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '))
+            .map(|line| format!("{line}\n"))
+            .collect()
+    };
+    let mut files = vec![("slurm.conf", slurm_conf(scenario))];
+    for (word, name) in [("gresconf", "gres.conf"), ("topology", "topology.conf")] {
+        let text = lines_of(word);
+        if !text.is_empty() {
+            files.push((name, text));
+        }
+    }
+    let files = files
+        .into_iter()
+        .map(|(name, content)| BundleFile {
+            name: name.to_owned(),
+            content,
+        })
+        .collect();
+    let config = ClusterConfig::from_bundle(&ConfigBundle::new(files))
+        .expect("the scenario's configuration")
         .config;
     let mut cluster = Cluster::new(Arc::new(config), UnixSeconds(EPOCH));
     let names: Vec<String> = cluster
@@ -102,8 +124,7 @@ fn set_state(cluster: &mut Cluster, node: &str, base: NodeState) {
 }
 
 fn slurm_conf(scenario: &str) -> String {
-    let mut conf =
-        String::from("ClusterName=test\nSlurmctldHost=localhost\nSelectType=select/cons_tres\n");
+    let mut conf = String::from("ClusterName=test\nSlurmctldHost=localhost\n");
     let (mut nodes, mut partitions, mut own) = (String::new(), String::new(), String::new());
     for line in statements(scenario) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -115,12 +136,13 @@ fn slurm_conf(scenario: &str) -> String {
         }
     }
     for (key, default) in [
+        ("SelectType=", "select/cons_tres"),
         ("SelectTypeParameters", "CR_Core_Memory"),
         ("DefMemPerCPU", "10"),
         ("GresTypes", "gpu,nic"),
     ] {
         if !own.contains(key) {
-            conf.push_str(&format!("{key}={default}\n"));
+            conf.push_str(&format!("{}={default}\n", key.trim_end_matches('=')));
         }
     }
     if partitions.is_empty() {
@@ -145,6 +167,7 @@ fn node_line(rest: &str) -> String {
             "gres" => format!(" Gres={value}"),
             "features" => format!(" Features={value}"),
             "weight" => format!(" Weight={value}"),
+            "corespec" => format!(" CoreSpecCount={value}"),
             _ => panic!("unknown word {word} of a nodes line"),
         });
     }
@@ -282,6 +305,23 @@ pub(crate) fn description(words: &str) -> JobDescription {
             "cpus" | "tasks" => request.ntasks = Some(number()),
             "cpus-per-task" => request.cpus_per_task = Some(number()),
             "tasks-per-node" => request.ntasks_per_node = Some(number()),
+            "tasks-per-socket" => request.ntasks_per_socket = Some(number()),
+            "tasks-per-core" => request.ntasks_per_core = Some(number()),
+            "tasks-per-gpu" => request.ntasks_per_gpu = Some(number()),
+            "threads-per-core" => request.threads_per_core = Some(number()),
+            "sockets-per-node" => request.sockets_per_node = Some(number()),
+            "core-spec" => request.core_spec = Some(number()),
+            "mincpus" => request.min_cpus_per_node = Some(number()),
+            "uid" => request.uid = number(),
+            "gpus-per-socket" => request.gres_per_socket = parse_gpus(value).expect("gpus"),
+            "spread" => request.spread_job = true,
+            "use-min-nodes" => request.use_min_nodes = true,
+            "oversubscribe" => request.oversubscribe = true,
+            "prefer" => request.prefer = Some(value.to_owned()),
+            "dist" => request.distribution = Some(value.to_owned()),
+            "switches" | "segment" | "gres-flags" | "mcs-label" | "spread-segments" => {
+                request.extra.insert(key.to_owned(), value.to_owned());
+            }
             "nodes" => {
                 let (low, high) = value.split_once('-').unwrap_or((value, value));
                 request.min_nodes = low.parse().ok();
@@ -295,7 +335,14 @@ pub(crate) fn description(words: &str) -> JobDescription {
             "gpus" => request.gres_per_job = parse_gpus(value).expect("gpus"),
             "gpus-per-task" => request.gres_per_task = parse_gpus(value).expect("gpus"),
             "cores-per-socket" => request.cores_per_socket = Some(number()),
-            "exclusive" => request.exclusive = Some(Exclusive::Node),
+            "exclusive" => {
+                request.exclusive = Some(match value {
+                    "user" => Exclusive::User,
+                    "mcs" => Exclusive::Mcs,
+                    "topo" => Exclusive::Topo,
+                    _ => Exclusive::Node,
+                });
+            }
             "contiguous" => request.contiguous = true,
             "overcommit" => request.overcommit = true,
             "constraint" => request.constraint = Some(value.to_owned()),
@@ -336,7 +383,7 @@ impl World {
     pub(crate) fn step(&mut self, line: &str) -> Option<String> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
-            "config" | "nodes" | "partition" => {}
+            "config" | "nodes" | "partition" | "gresconf" | "topology" => {}
             "down" | "up" => {
                 let base = if word == "down" {
                     NodeState::Down

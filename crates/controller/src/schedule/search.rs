@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use sluice_model::job::Exclusive;
 use sluice_model::time::UnixSeconds;
 
 use super::expected_end;
@@ -14,7 +15,7 @@ use super::pass::Pass;
 use super::profile::{Release, Timeline};
 use crate::select::choose;
 use crate::select::fit::{self, Share};
-use crate::select::inventory::{amounts_of, is_held};
+use crate::select::inventory::is_held;
 use crate::select::{FreeView, ResourceRequest};
 
 /// Changes looked at one by one before the search jumps to the end of all known changes.
@@ -26,6 +27,7 @@ impl Pass<'_> {
         let request = Arc::clone(&self.classes[class].request);
         let from = self.classes[class].earliest(secs, self.now);
         let single = request.max_nodes == 1
+            && request.claim != Some(Exclusive::Topo)
             && request.required_nodes.is_empty()
             && request
                 .constraint
@@ -150,12 +152,13 @@ impl Pass<'_> {
             };
             let end = expected_end(job, UnixSeconds(self.now)).0;
             for part in allocation.nodes.iter().filter(|part| is_held(part)) {
-                if let (Some(list), Some(facts)) = (
-                    releases.get_mut(part.node.at()),
-                    self.view.facts.get(part.node.at()),
-                ) {
-                    list.push((end, amounts_of(facts.node, part)));
+                if let Some(list) = releases.get_mut(part.node.at()) {
+                    let amounts = self.view.amounts_of(allocation, &job.partition, part);
+                    list.push((end, amounts));
                 }
+            }
+            for node in self.view.kept_empty(allocation, &job.partition) {
+                releases[node].push((end, self.view.total(node).to_vec()));
             }
         }
         for (node, end, amounts) in self.early_starts.drain(..) {
@@ -213,7 +216,7 @@ impl Pass<'_> {
                 continue;
             }
             line.least(time, time.saturating_add(secs), &mut slots);
-            if let Ok(memory) = fit::need(request, facts, &slots, tasks, &all_gres, &mut amounts) {
+            if let Ok(promise) = fit::need(request, facts, &slots, tasks, &all_gres, &mut amounts) {
                 heap.push(Reverse((time, weight, node)));
                 found = Some((
                     time,
@@ -221,7 +224,8 @@ impl Pass<'_> {
                         node,
                         tasks,
                         amounts,
-                        memory,
+                        cpus: promise.cpus,
+                        memory: promise.memory,
                     }],
                 ));
                 break;
@@ -289,14 +293,15 @@ impl Pass<'_> {
         self.lines[node as usize]
             .as_ref()?
             .least(time, time.saturating_add(secs), &mut slots);
-        let memory = fit::need(request, facts, &slots, tasks, &all_gres, &mut amounts).ok()?;
+        let promise = fit::need(request, facts, &slots, tasks, &all_gres, &mut amounts).ok()?;
         Some((
             time,
             vec![Share {
                 node,
                 tasks,
                 amounts,
-                memory,
+                cpus: promise.cpus,
+                memory: promise.memory,
             }],
         ))
     }

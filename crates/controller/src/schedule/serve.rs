@@ -20,6 +20,8 @@ use crate::select::{ResourceRequest, assign, choose, feasible};
 /// Words that go with Resources when nodes are out of service.
 const NODES_OUT_TEXT: &str =
     "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions";
+/// Nodes found unfit, one by one, before a job waits.
+const MOST_TRIES: usize = 64;
 /// A planned start does not ask for a new pass sooner than this: what it waits for wakes the planner itself.
 const PLANNED_WAKEUP_SECS: i64 = 30;
 
@@ -86,9 +88,25 @@ impl<'a> Pass<'a> {
 
     /// Places a job on what is free from now until its end.
     fn start_now(&mut self, subject: &Subject<'a>) -> Option<(Allocation, SchedulerKind)> {
-        let shares = self.choose_now(subject)?;
-        let taken = self.take_now(subject, shares);
-        if taken.is_none() {
+        let mut taken = None;
+        for _ in 0..MOST_TRIES {
+            let Some(shares) = self.choose_now(subject) else {
+                break;
+            };
+            match self.take_now(subject, shares) {
+                Ok(start) => {
+                    taken = Some(start);
+                    break;
+                }
+                // What is free there does not lie as the job needs it.
+                Err(node) => {
+                    self.shut.insert(node as usize);
+                }
+            }
+        }
+        let tried = !self.shut.is_empty();
+        self.shut.clear();
+        if taken.is_none() && tried {
             self.remember_full(subject);
         }
         taken
@@ -102,6 +120,7 @@ impl<'a> Pass<'a> {
         }
         let request = Arc::clone(&class.request);
         let variants = class.variants.clone();
+        let preferred = class.preferred.clone();
         let (now, end) = (self.now, self.now.saturating_add(subject.secs));
         let (view, lines, booked, strict, blocked, shut) = (
             &self.view,
@@ -124,24 +143,28 @@ impl<'a> Pass<'a> {
             }
             true
         };
-        let shares = variants
+        let shares = preferred
             .iter()
-            .find_map(|nodes| choose::choose(view, &request, nodes, &mut around_bookings));
+            .flat_map(|(request, lists)| lists.iter().map(move |nodes| (request, nodes)))
+            .chain(variants.iter().map(|nodes| (&request, nodes)))
+            .find_map(|(request, nodes)| {
+                choose::choose(view, request, nodes, &mut around_bookings)
+            });
         if shares.is_none() && self.shut.is_empty() {
             self.remember_full(subject);
         }
         shares
     }
 
-    /// Takes what was chosen for the job from now until its end.
+    /// Takes what was chosen for the job from now until its end. An error names a node on which the job cannot be after all.
     pub(super) fn take_now(
         &mut self,
         subject: &Subject<'a>,
-        shares: Vec<Share>,
-    ) -> Option<(Allocation, SchedulerKind)> {
+        mut shares: Vec<Share>,
+    ) -> Result<(Allocation, SchedulerKind), u32> {
         let (now, end) = (self.now, self.now.saturating_add(subject.secs));
         let request = Arc::clone(&self.classes[subject.class].request);
-        let allocation = assign::assign(&mut self.view, &request, &shares)?;
+        let allocation = assign::assign(&mut self.view, &request, &mut shares)?;
         let behind = self.grounds[subject.ground].blocked
             || shares.iter().any(|s| self.blocked_nodes[s.node as usize]);
         for share in &shares {
@@ -160,7 +183,7 @@ impl<'a> Pass<'a> {
                     .map(|share| (share.node, end, share.amounts)),
             );
         }
-        Some((
+        Ok((
             allocation,
             if behind {
                 SchedulerKind::Backfill
@@ -263,7 +286,7 @@ impl<'a> Pass<'a> {
             let Some((time, shares)) = self.find_start(subject.class, subject.secs) else {
                 break;
             };
-            self.book(time, subject.secs, &shares);
+            self.book(subject.class, time, subject.secs, &shares);
             first.get_or_insert((time, shares));
         }
         if first.is_none() && self.reservations < self.options.max_reservations {
@@ -289,6 +312,7 @@ impl<'a> Pass<'a> {
         let first = first.map(|(time, shares)| {
             let names: Vec<&str> = shares
                 .iter()
+                .filter(|share| share.tasks > 0)
                 .map(|share| self.view.facts[share.node as usize].name())
                 .collect();
             (time, collapse_sorted(names))
@@ -324,10 +348,13 @@ impl<'a> Pass<'a> {
         }
     }
 
-    pub(super) fn book(&mut self, time: i64, secs: i64, shares: &[Share]) {
+    pub(super) fn book(&mut self, class: usize, time: i64, secs: i64, shares: &[Share]) {
         self.reservations += 1;
+        let request = Arc::clone(&self.classes[class].request);
         for share in shares {
             let node = share.node as usize;
+            self.view
+                .plan_on(node, request.owner.as_ref(), request.claim);
             self.line(node)
                 .take(time, time.saturating_add(secs), &share.amounts);
             self.booked[node] = true;

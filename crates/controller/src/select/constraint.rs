@@ -230,7 +230,17 @@ impl<'a> Reader<'a> {
             if !self.take(']') {
                 return Err("a closing bracket is missing");
             }
-            return Ok(Item::Bracket(group));
+            return match self.count()? {
+                None => Ok(Item::Bracket(group)),
+                // So many nodes have one of them.
+                Some(n) if group.counted.is_empty() => group
+                    .alternatives
+                    .into_iter()
+                    .reduce(|a, b| join(a, Operator::Or, b))
+                    .map(|any| Item::Counted(any, n))
+                    .ok_or("a feature name is missing"),
+                Some(_) => Err("a bracket group with counts inside takes no count"),
+            };
         }
         let expr = self.operand()?;
         Ok(match self.count()? {
@@ -369,6 +379,11 @@ mod tests {
         assert_eq!((c.alternatives.len(), c.filter.is_some()), (2, true));
         let c = Constraint::parse("[a*2&b*4]").expect("parses");
         assert_eq!(c.counted_nodes(), 6);
+        // Three nodes that have a or b; the others need c.
+        let c = Constraint::parse("[a|b]*3&c").expect("parses");
+        assert_eq!((c.counted_nodes(), c.filter.is_some()), (3, true));
+        assert!(c.counted[0].0.matches(&["b".to_owned()]));
+        assert!(Constraint::parse("[a*2&b*1]*3").is_err());
         let c = Constraint::parse("[(a|b)*1&(c)*2]").expect("parses");
         assert_eq!(c.counted_nodes(), 3);
         let c = Constraint::parse("(a&b)*4").expect("parses");

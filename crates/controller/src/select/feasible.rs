@@ -132,7 +132,9 @@ fn quick_yes(cluster: &Cluster, partition: &Partition, request: &ResourceRequest
         && request.excluded_nodes.is_empty()
         && request.constraint.is_none()
         && request.gres_per_job.is_empty()
-        && !request.contiguous;
+        && request.prefer.is_none()
+        && !request.contiguous
+        && (request.max_nodes == 1 || !cluster.config.topology.is_networked());
     if !plain {
         return false;
     }
@@ -186,7 +188,14 @@ fn names_exist(
             "",
         ));
     }
-    if let Some(constraint) = &request.constraint {
+    let parameters = &cluster.config.scheduling.parameters;
+    for (constraint, unchecked) in [
+        (&request.constraint, parameters.ignore_constraint_validation),
+        (&request.prefer, parameters.ignore_prefer_validation),
+    ] {
+        let Some(constraint) = constraint.as_ref().filter(|_| !unchecked) else {
+            continue;
+        };
         for name in constraint.feature_names() {
             let known = |features: &[String]| features.iter().any(|f| f == name);
             let exists = cluster.nodes.iter().any(|node| {
@@ -194,13 +203,7 @@ fn names_exist(
                     || node.features.as_deref().is_some_and(known)
                     || node.active_features.as_deref().is_some_and(known)
             });
-            if !exists
-                && !cluster
-                    .config
-                    .scheduling
-                    .parameters
-                    .ignore_constraint_validation
-            {
+            if !exists {
                 return Err(SelectError::new(ErrorCode::InvalidFeature, ""));
             }
         }

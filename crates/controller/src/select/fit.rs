@@ -8,6 +8,7 @@ use sluice_model::gres::GresRequest;
 use super::inventory::{CPU_SLOT, GRES_SLOT, MEMORY_SLOT, NodeFacts};
 use super::policy::ConsumedUnit;
 use super::request::{MemoryRequest, ResourceRequest};
+use super::sharing::slot;
 
 /// What a job takes of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Share {
     pub tasks: u32,
     /// Taken, by slot.
     pub amounts: Vec<u64>,
+    /// CPUs that the job gets; with CR_CPU less than it takes.
+    pub cpus: u32,
     /// Memory promised to the job, also where memory is not consumed.
     pub memory: u64,
 }
@@ -37,7 +40,79 @@ pub enum Shortage {
     InUse,
 }
 
-/// Works out what `tasks` tasks, with `job_gres` units of each per-job GRES, need on a node. Gives the memory promised.
+/// What a node promises beside the amounts taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promise {
+    /// CPUs.
+    pub cpus: u32,
+    /// Memory, also where it is not consumed.
+    pub memory: u64,
+}
+
+/// CPUs that the job could have of what is available, beside the jobs that are there then.
+///
+/// # Errors
+/// Those jobs do not go with this one.
+pub fn free_cpus(
+    request: &ResourceRequest,
+    facts: &NodeFacts<'_>,
+    available: &[u64],
+) -> Result<u64, Shortage> {
+    let Some(extras) = &facts.extras else {
+        return Ok(available[CPU_SLOT]);
+    };
+    let base = facts.extra_slot();
+    let left = |at: usize| available.get(base + at).copied().unwrap_or(0);
+    let alone = left(slot::JOBS) >= slot::ROOM;
+    if request.whole_node && !alone {
+        return Err(Shortage::InUse);
+    }
+    if let Some(owner) = &request.owner {
+        let parted = request
+            .claim
+            .is_some_and(|claim| !alone && !facts.tenants.all_agree(owner, claim))
+            || (left(slot::CLAIMS) < slot::ROOM && !facts.tenants.nobody_minds(owner));
+        if parted {
+            return Err(Shortage::InUse);
+        }
+    }
+    let mut free = match &request.shared {
+        Some(pool) => {
+            let crowded = request.unit == ConsumedUnit::Node
+                && left(slot::SHARED) + u64::from(pool.jobs) <= slot::ROOM;
+            if left(slot::OWN) < slot::ROOM || crowded {
+                return Err(Shortage::InUse);
+            }
+            match extras.pool(&pool.partition) {
+                Some(_) if request.unit == ConsumedUnit::Node => u64::from(facts.cpus),
+                Some(at) => left(slot::POOLS + at).min(u64::from(facts.cpus)),
+                None => 0,
+            }
+        }
+        None if left(slot::SHARED) < slot::ROOM => return Err(Shortage::InUse),
+        None => available[CPU_SLOT],
+    };
+    if let Some(cap) = extras.cap(&request.partition) {
+        free = free.min(left(cap));
+    }
+    Ok(free)
+}
+
+/// CPUs times jobs that are left in the pool in which the job shares; `None` = its CPUs are its own.
+#[must_use]
+pub fn pool_room(
+    request: &ResourceRequest,
+    facts: &NodeFacts<'_>,
+    available: &[u64],
+) -> Option<u64> {
+    let pool = request.shared.as_ref()?;
+    let at = facts.extras.as_ref()?.pool(&pool.partition)?;
+    available
+        .get(facts.extra_slot() + slot::POOLS + at)
+        .copied()
+}
+
+/// Works out what `tasks` tasks, with `job_gres` units of each per-job GRES, need on a node. Gives what is promised.
 ///
 /// # Errors
 /// What is short.
@@ -48,14 +123,14 @@ pub fn need(
     tasks: u32,
     job_gres: &[u64],
     out: &mut Vec<u64>,
-) -> Result<u64, Shortage> {
+) -> Result<Promise, Shortage> {
     out.clear();
     out.resize(available.len(), 0);
-    let cpus_total = u64::from(facts.cpus);
-    if available[CPU_SLOT] == 0 || tasks > request.max_tasks_per_node {
+    let free = free_cpus(request, facts, available)?;
+    if free == 0 || tasks > request.max_tasks_per_node {
         return Err(Shortage::Cpus);
     }
-    if request.whole_node && available[CPU_SLOT] < cpus_total {
+    if request.whole_node && free < u64::from(facts.cpus) {
         return Err(Shortage::InUse);
     }
     let gpus = if request.wants_gres() {
@@ -63,11 +138,14 @@ pub fn need(
     } else {
         0
     };
-    let cpus = cpus_needed(request, facts, tasks, gpus)?;
-    if cpus > available[CPU_SLOT] {
+    let (cpus, taken) = cpus_needed(request, facts, tasks, gpus)?;
+    if taken > free {
         return Err(Shortage::Cpus);
     }
-    out[CPU_SLOT] = cpus;
+    out[CPU_SLOT] = taken;
+    if request.enforce_binding && gpus > 0 && cpus > near_cpus(facts) {
+        return Err(Shortage::Cpus);
+    }
     let memory = match request.memory {
         MemoryRequest::WholeNode => facts.memory,
         MemoryRequest::PerNode(m) => m,
@@ -95,10 +173,34 @@ pub fn need(
     if request.track_memory {
         out[MEMORY_SLOT] = memory;
     }
+    let extra = facts.extra_slot();
     if request.whole_node {
-        out[GRES_SLOT..].copy_from_slice(&available[GRES_SLOT..]);
+        out[GRES_SLOT..extra].copy_from_slice(&available[GRES_SLOT..extra]);
     }
-    Ok(memory)
+    if let Some(extras) = &facts.extras {
+        out.truncate(extra);
+        let pool = request.shared.as_ref().map(|pool| pool.partition.as_str());
+        let claims = request.claim.is_some();
+        extras.append(out, taken, pool, claims, &request.partition);
+    }
+    Ok(Promise {
+        cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+        memory,
+    })
+}
+
+/// CPUs of the cores near any device of the node.
+fn near_cpus(facts: &NodeFacts<'_>) -> u64 {
+    let mut cores: Vec<u32> = Vec::new();
+    for device in facts.node.gres.iter().flat_map(|gres| &gres.cpus) {
+        if device.is_empty() {
+            return u64::from(facts.cpus);
+        }
+        cores.extend(device);
+    }
+    cores.sort_unstable();
+    cores.dedup();
+    cores.len() as u64 * u64::from(facts.threads.max(1))
 }
 
 /// Tasks that the threads of one core take. A node that has a task has a core, so these come at no cost.
@@ -112,12 +214,13 @@ pub fn tasks_of_a_core(request: &ResourceRequest, facts: &NodeFacts<'_>) -> u32 
     tasks.min(request.tasks_per_core.unwrap_or(tasks)).max(1)
 }
 
+/// CPUs that a job gets on a node, and CPUs that nobody else gets for it.
 fn cpus_needed(
     request: &ResourceRequest,
     facts: &NodeFacts<'_>,
     tasks: u32,
     gpus: u64,
-) -> Result<u64, Shortage> {
+) -> Result<(u64, u64), Shortage> {
     let [sockets, cores, threads] = request.geometry;
     let too_small = sockets.is_some_and(|n| n > facts.sockets)
         || cores.is_some_and(|n| n > facts.cores)
@@ -156,22 +259,43 @@ fn cpus_needed(
         };
         cores = cores.max(spread);
     }
+    let asked = cpus;
     let mut cpus = cores.saturating_mul(threads);
     if request.unit == ConsumedUnit::Socket {
         cpus = cpus.next_multiple_of(u64::from(facts.socket_cpus().max(1)));
     }
-    if cpus > u64::from(facts.cpus)
-        || request
-            .max_cpus_per_node
-            .is_some_and(|max| cpus > u64::from(max))
-    {
-        return Err(Shortage::Cpus);
-    }
-    Ok(if request.whole_node {
+    let usable = usable_cpus(request, facts);
+    let per_node = u64::from(request.max_cpus_per_node.unwrap_or(u32::MAX));
+    let per_socket = request.max_cpus_per_socket.map_or(u64::MAX, |max| {
+        u64::from(max).saturating_mul(u64::from(facts.sockets))
+    });
+    // A whole node is all of its CPUs.
+    let counted = if request.whole_node {
         u64::from(facts.cpus)
     } else {
         cpus
+    };
+    if cpus > usable || counted > per_node || counted > per_socket {
+        return Err(Shortage::Cpus);
+    }
+    if request.whole_node {
+        return Ok((usable, u64::from(facts.cpus)));
+    }
+    Ok(match request.unit {
+        ConsumedUnit::Node => (usable, usable),
+        ConsumedUnit::Cpu => (asked.min(cpus), cpus),
+        ConsumedUnit::Core | ConsumedUnit::Socket => (cpus, cpus),
     })
+}
+
+/// CPUs of a node for the job's tasks: without the cores that it leaves to the system.
+fn usable_cpus(request: &ResourceRequest, facts: &NodeFacts<'_>) -> u64 {
+    let all = u64::from(facts.node.cpu_count());
+    let threads = u64::from(facts.threads.max(1));
+    let kept = u64::from(request.core_spec) * threads
+        + u64::from(request.thread_spec).next_multiple_of(threads);
+    let left = all.saturating_sub(kept);
+    left.min(u64::from(facts.cpus))
 }
 
 /// Takes the GRES out of `available` into `out`: typed requests first, because untyped ones are served by any type.

@@ -1,8 +1,15 @@
 //! The nodes as selection sees them: fixed facts, and what is free of each (amounts, and on demand which CPUs and devices).
 //!
 //! Amounts are vectors of *slots*: slot 0 is CPUs in whole free cores, slot 1 memory in MiB, slots 2… the entries of the
-//! node's GRES. Invariant: `free <= total` in every slot; a taken allocation lowers both the amounts and the bitmaps.
+//! node's GRES, and where somebody shares or claims nodes those of [`super::sharing`]. Invariant: `free <= total` in every slot;
+//! a taken allocation lowers both the amounts and the bitmaps.
 
+use std::sync::Arc;
+
+use sluice_model::job::Exclusive;
+
+use super::sharing::{self, Extras, Owner, PoolLoads, Tenants, slot};
+use super::topology::{Net, Nets};
 use crate::cluster::{Allocation, Cluster, Node, NodeAllocation, NodeIndex, NodePhase};
 
 /// Slot of CPUs.
@@ -35,6 +42,10 @@ pub struct NodeFacts<'a> {
     pub memory: u64,
     /// GRES devices in all; 0 = none.
     pub gres_total: u64,
+    /// The extra slots of the view; `None` = nobody shares or claims nodes.
+    pub extras: Option<Arc<Extras>>,
+    /// Who is on it; kept only with extra slots.
+    pub tenants: Tenants,
 }
 
 impl<'a> NodeFacts<'a> {
@@ -54,6 +65,8 @@ impl<'a> NodeFacts<'a> {
             cpus: node.cpu_count().saturating_sub(reserved.len() as u32),
             memory: super::policy::memory_for_jobs(node),
             gres_total: node.gres.iter().map(|g| g.count).sum(),
+            extras: None,
+            tenants: Tenants::default(),
         }
     }
 
@@ -61,6 +74,18 @@ impl<'a> NodeFacts<'a> {
         out.push(u64::from(self.cpus));
         out.push(self.memory);
         out.extend(self.node.gres.iter().map(|gres| gres.count));
+        if let Some(extras) = &self.extras {
+            out.extend([slot::ROOM; slot::POOLS]);
+            let cpus = u64::from(self.cpus);
+            out.extend(extras.pools.iter().map(|pool| cpus * u64::from(pool.jobs)));
+            out.extend(extras.caps.iter().map(|cap| cap.of(self).min(cpus)));
+        }
+    }
+
+    /// Position of the first extra slot.
+    #[must_use]
+    pub fn extra_slot(&self) -> usize {
+        GRES_SLOT + self.node.gres.len()
     }
 
     /// Writes the amounts of the empty node.
@@ -96,32 +121,65 @@ pub struct NodeBits {
 pub struct FreeView<'a> {
     /// Facts by node position.
     pub facts: Vec<NodeFacts<'a>>,
+    cluster: &'a Cluster,
     offsets: Vec<u32>,
     free: Vec<u64>,
     total: Vec<u64>,
     bits: Vec<Option<NodeBits>>,
+    extras: Option<Arc<Extras>>,
+    loads: PoolLoads,
+    nets: Arc<Nets>,
+    /// Nodes on which something is planned for later: what is free of them is not what a job may have.
+    pub(crate) planned: Vec<bool>,
 }
 
 impl<'a> FreeView<'a> {
     /// What is free at present.
     #[must_use]
     pub fn of(cluster: &'a Cluster) -> Self {
+        Self::with_claims(cluster, false)
+    }
+
+    /// As [`Self::of`]; `claims` = some of the jobs to be placed want nodes for their user or label.
+    #[must_use]
+    pub fn with_claims(cluster: &'a Cluster, claims: bool) -> Self {
         let mut view = Self {
             facts: Vec::with_capacity(cluster.nodes.len()),
+            cluster,
             offsets: Vec::with_capacity(cluster.nodes.len() + 1),
             free: Vec::new(),
             total: Vec::new(),
             bits: vec![None; cluster.nodes.len()],
+            extras: Extras::of(cluster, claims),
+            loads: PoolLoads::new(),
+            nets: Arc::new(Nets::of(cluster)),
+            planned: vec![false; cluster.nodes.len()],
         };
         for (at, node) in cluster.nodes.iter().enumerate() {
             view.add(NodeIndex(at as u32), node);
         }
         view.offsets.push(view.free.len() as u32);
+        if view.extras.is_some() || !view.nets.is_flat() {
+            view.add_held_extras();
+        }
         view
     }
 
+    /// The network of a partition's nodes; `None` = all are equally near.
+    #[must_use]
+    pub fn net(&self, topology: Option<&str>) -> Option<&Net> {
+        self.nets.find(topology)
+    }
+
+    /// Some job shares CPUs or wants nodes for its user or label.
+    #[must_use]
+    pub fn has_extras(&self) -> bool {
+        self.extras.is_some()
+    }
+
     fn add(&mut self, index: NodeIndex, node: &'a Node) {
-        let facts = NodeFacts::of(index, node);
+        let mut facts = NodeFacts::of(index, node);
+        facts.extras.clone_from(&self.extras);
         self.offsets.push(self.free.len() as u32);
         let reserved = super::policy::reserved_cpus(node);
         let mut free_cpus = 0;
@@ -134,6 +192,9 @@ impl<'a> FreeView<'a> {
             if ids.iter().all(|used| !used) && (reserved.is_empty() || !kept()) {
                 free_cpus += ids.len() as u64;
             }
+        }
+        if node.whole_node_job.is_some() {
+            free_cpus = 0;
         }
         self.free.push(free_cpus);
         self.free
@@ -148,7 +209,90 @@ impl<'a> FreeView<'a> {
             self.free.push(gres.count.saturating_sub(used));
         }
         facts.append_total(&mut self.total);
+        let from = self.free.len();
+        self.free.extend_from_slice(&self.total[from..]);
         self.facts.push(facts);
+    }
+
+    /// What running jobs take of the extra slots, and the nodes that they keep empty.
+    fn add_held_extras(&mut self) {
+        let cluster = self.cluster;
+        for id in &cluster.holding {
+            let Some(job) = cluster.jobs.get(id) else {
+                continue;
+            };
+            let Some(allocation) = &job.allocation else {
+                continue;
+            };
+            let owner = Owner::of(&job.request);
+            for part in allocation.nodes.iter().filter(|part| is_held(part)) {
+                let node = part.node.at();
+                if node >= self.facts.len() {
+                    continue;
+                }
+                let amounts = self.amounts_of(allocation, &job.partition, part);
+                let base = self.facts[node].extra_slot();
+                let range = self.range(node);
+                for (free, taken) in self.free[range].iter_mut().zip(&amounts).skip(base) {
+                    *free = free.saturating_sub(*taken);
+                }
+                if self.extras.is_some() {
+                    self.facts[node].tenants.add(&owner, allocation.claim);
+                }
+            }
+            for node in self.kept_empty(allocation, &job.partition) {
+                let range = self.range(node);
+                self.free[range].fill(0);
+            }
+        }
+    }
+
+    /// Nodes that nobody else may use although the job has nothing on them: the rest of its part of the network.
+    #[must_use]
+    pub fn kept_empty(&self, allocation: &Allocation, partition: &str) -> Vec<usize> {
+        if allocation.claim != Some(Exclusive::Topo) {
+            return Vec::new();
+        }
+        let topology = self
+            .cluster
+            .partition(partition)
+            .and_then(|p| p.config.topology.as_deref());
+        let Some(net) = self.net(topology) else {
+            return Vec::new();
+        };
+        let own: Vec<usize> = allocation
+            .nodes
+            .iter()
+            .filter(|part| is_held(part))
+            .map(|part| part.node.at())
+            .collect();
+        net.leaves_of(&own)
+            .into_iter()
+            .flat_map(|leaf| net.nodes_of(leaf))
+            .map(|node| *node as usize)
+            .filter(|node| !own.contains(node) && *node < self.facts.len())
+            .collect()
+    }
+
+    /// Something of a node is planned for a job that starts later.
+    pub fn plan_on(&mut self, node: usize, owner: Option<&Owner>, claim: Option<Exclusive>) {
+        self.planned[node] = true;
+        if let Some(owner) = owner.filter(|_| self.extras.is_some()) {
+            self.facts[node].tenants.add(owner, claim);
+        }
+    }
+
+    /// Jobs on each CPU of a node in a pool.
+    pub fn pool_loads(&mut self, node: usize, partition: &str) -> &mut Vec<u32> {
+        let pool = self
+            .extras
+            .as_ref()
+            .and_then(|extras| extras.pool(partition))
+            .unwrap_or(usize::MAX);
+        let (cluster, record) = (self.cluster, self.facts[node].node);
+        self.loads
+            .entry((node, pool))
+            .or_insert_with(|| sharing::loads(cluster, record, partition))
     }
 
     fn range(&self, node: usize) -> std::ops::Range<usize> {
@@ -187,14 +331,22 @@ impl<'a> FreeView<'a> {
         })
     }
 
-    /// Takes a placement out of what is free.
-    pub fn take(&mut self, allocation: &Allocation) {
+    /// Takes the placement of a job of a partition out of what is free.
+    pub fn take(&mut self, allocation: &Allocation, partition: &str, owner: Option<&Owner>) {
         for part in &allocation.nodes {
             let node = part.node.at();
             if node >= self.facts.len() {
                 continue;
             }
-            let amounts = amounts_of(self.facts[node].node, part);
+            let amounts = self.amounts_of(allocation, partition, part);
+            if let Some(pool) = &allocation.shared_in {
+                let loads = self.pool_loads(node, pool);
+                for cpu in &part.cpu_ids {
+                    if let Some(load) = loads.get_mut(*cpu as usize) {
+                        *load += 1;
+                    }
+                }
+            }
             let bits = self.bits(node);
             for cpu in &part.cpu_ids {
                 if let Some(free) = bits.cpus.get_mut(*cpu as usize) {
@@ -212,7 +364,43 @@ impl<'a> FreeView<'a> {
             for (free, taken) in self.free[range].iter_mut().zip(&amounts) {
                 *free = free.saturating_sub(*taken);
             }
+            if let Some(owner) = owner.filter(|_| self.extras.is_some()) {
+                self.facts[node].tenants.add(owner, allocation.claim);
+            }
         }
+        for node in self.kept_empty(allocation, partition) {
+            let range = self.range(node);
+            self.free[range].fill(0);
+        }
+    }
+
+    /// A part of an allocation in slots of its node.
+    #[must_use]
+    pub fn amounts_of(
+        &self,
+        allocation: &Allocation,
+        partition: &str,
+        part: &NodeAllocation,
+    ) -> Vec<u64> {
+        let facts = &self.facts[part.node.at()];
+        let mut amounts = amounts_of(facts, part);
+        let cpus = if allocation.whole_nodes {
+            u64::from(facts.cpus)
+        } else {
+            amounts[CPU_SLOT]
+        };
+        amounts[CPU_SLOT] = cpus;
+        if let Some(extras) = &self.extras {
+            let pool = allocation.shared_in.as_deref();
+            extras.append(
+                &mut amounts,
+                cpus,
+                pool,
+                allocation.claim.is_some(),
+                partition,
+            );
+        }
+        amounts
     }
 }
 
@@ -230,11 +418,16 @@ fn devices_of<'n>(
     })
 }
 
-/// A part of an allocation in slots of its node.
-#[must_use]
-pub fn amounts_of(node: &Node, part: &NodeAllocation) -> Vec<u64> {
+/// A part of an allocation in slots of its node, without the extra ones. A core of which a job has one CPU is taken.
+fn amounts_of(facts: &NodeFacts<'_>, part: &NodeAllocation) -> Vec<u64> {
+    let node = facts.node;
     let mut amounts = vec![0; GRES_SLOT + node.gres.len()];
-    amounts[CPU_SLOT] = part.cpu_ids.len() as u64;
+    let threads = facts.threads.max(1);
+    let cores = part
+        .cpu_ids
+        .chunk_by(|a, b| a / threads == b / threads)
+        .count();
+    amounts[CPU_SLOT] = (cores as u64 * u64::from(threads)).min(u64::from(node.cpu_count()));
     amounts[MEMORY_SLOT] = part.memory.0;
     for given in &part.gres {
         if given.indices.is_empty() {

@@ -4,16 +4,24 @@
 //! [`fit`] says how much of it one node takes, [`choose`] picks nodes, [`assign`] picks CPUs and devices. Memory in MiB.
 //! Invariant: nothing is given twice. Source: `slurm.conf(5)` (SelectType…), `sbatch(1)`.
 
+mod affinity;
 pub mod assign;
 pub mod choose;
 pub mod constraint;
 pub mod feasible;
 pub mod fit;
 pub mod inventory;
+mod near;
+#[cfg(test)]
+mod placement_tests;
 pub mod policy;
 pub mod request;
+pub mod sharing;
 #[cfg(test)]
 mod tests;
+pub mod topology;
+#[cfg(test)]
+mod topology_tests;
 pub mod tres;
 
 use std::collections::BTreeMap;
@@ -93,23 +101,24 @@ pub fn place(
                 None => nodes.push(index.0),
             }
         }
-        let shares = {
+        let mut open = nodes.clone();
+        // A node on which what is free does not lie as needed is out; as a rule there is none.
+        loop {
             let seen: &FreeView<'_> = view;
-            choose::choose(
-                seen,
-                request,
-                &nodes,
-                &mut |node: usize, out: &mut Vec<u64>| {
-                    out.clear();
-                    out.extend_from_slice(seen.free(node));
-                    true
-                },
-            )
-        };
-        if let Some(shares) = shares
-            && let Some(allocation) = assign::assign(view, request, &shares)
-        {
-            return Ok(allocation);
+            let Some(mut shares) = choose::choose(seen, request, &open, &mut |node: usize,
+                                                                              out: &mut Vec<
+                u64,
+            >| {
+                out.clear();
+                out.extend_from_slice(seen.free(node));
+                true
+            }) else {
+                break;
+            };
+            match assign::assign(view, request, &mut shares) {
+                Ok(allocation) => return Ok(allocation),
+                Err(node) => open.retain(|n| *n != node),
+            }
         }
         let floor = fit::job_gres_floor(request);
         let mut scratch = Vec::new();
@@ -205,6 +214,9 @@ pub fn node_filters(request: &ResourceRequest) -> Vec<NodeFilter<'_>> {
 #[must_use]
 pub fn tasks_on_nodes(request: &ResourceRequest, allocation: &Allocation) -> Vec<u32> {
     let nodes = allocation.nodes.len() as u32;
+    if request.spread {
+        return spread_tasks(request, allocation);
+    }
     let mut left = request.tasks.max(nodes);
     let mut tasks: Vec<u32> = allocation
         .nodes
@@ -227,6 +239,39 @@ pub fn tasks_on_nodes(request: &ResourceRequest, allocation: &Allocation) -> Vec
     let rounds = tasks.len().max(1);
     for place in 0..left as usize {
         if let Some(count) = tasks.get_mut(place % rounds) {
+            *count += 1;
+        }
+    }
+    tasks
+}
+
+/// Tasks of a job that is spread: round by round, while CPUs are left for one more.
+fn spread_tasks(request: &ResourceRequest, allocation: &Allocation) -> Vec<u32> {
+    let rooms: Vec<u32> = allocation
+        .nodes
+        .iter()
+        .map(|part| {
+            let by_cpus = part.cpu_ids.len() as u32 / request.cpus_per_task.max(1);
+            by_cpus.min(request.max_tasks_per_node).max(1)
+        })
+        .collect();
+    let mut tasks = vec![1; rooms.len()];
+    let mut left = request.tasks.saturating_sub(rooms.len() as u32);
+    while left > 0 {
+        let before = left;
+        for (tasks, room) in tasks.iter_mut().zip(&rooms) {
+            if left > 0 && (*tasks < *room || request.overcommit) {
+                *tasks += 1;
+                left -= 1;
+            }
+        }
+        if left == before {
+            break;
+        }
+    }
+    for at in 0..left as usize {
+        let places = tasks.len().max(1);
+        if let Some(count) = tasks.get_mut(at % places) {
             *count += 1;
         }
     }

@@ -6,6 +6,7 @@
 use sluice_config::{
     ClusterConfig, ConsumableUnit, Exclusive, OverSubscribe, PartitionConfig, SelectKind,
 };
+use sluice_model::job::Exclusive as Claim;
 use sluice_model::memory::MemoryMib;
 
 use crate::cluster::Node;
@@ -13,7 +14,9 @@ use crate::cluster::Node;
 /// The smallest piece of a node that is given to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConsumedUnit {
-    /// A core with all its threads. CR_CPU too: a core is never split between jobs.
+    /// A CPU: a job has the CPUs that it asked for, yet nobody else gets the rest of its cores.
+    Cpu,
+    /// A core with all its threads.
     Core,
     /// A socket.
     Socket,
@@ -35,6 +38,8 @@ pub enum MemoryDefault {
 /// What a partition and the cluster say about selection in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionPolicy {
+    /// Partition.
+    pub partition: String,
     /// select/linear.
     pub linear: bool,
     /// Smallest piece.
@@ -43,8 +48,20 @@ pub struct PartitionPolicy {
     pub track_memory: bool,
     /// Each job gets whole nodes.
     pub exclusive_node: bool,
-    /// OverSubscribe=FORCE:n above 1: users cannot refuse to share.
-    pub forced_sharing: bool,
+    /// How jobs share CPUs.
+    pub sharing: Sharing,
+    /// Exclusive=USER or TOPO: every job wants its nodes for its user, or its part of the network for itself.
+    pub claim: Option<Claim>,
+    /// Whose job it is matters, because somebody wants nodes for one user or label.
+    pub owners_matter: bool,
+    /// CR_CORE_DEFAULT_DIST_BLOCK.
+    pub cores_in_blocks: bool,
+    /// ENFORCE_BINDING_GRES.
+    pub enforce_binding: bool,
+    /// Topology of the partition by name.
+    pub topology: Option<String>,
+    /// A network is configured.
+    pub networked: bool,
     /// CR_ONE_TASK_PER_CORE.
     pub one_task_per_core: bool,
     /// CR_LLN or LLN=YES.
@@ -59,8 +76,23 @@ pub struct PartitionPolicy {
     pub max_mem_per_node: Option<u64>,
     /// MinNodes.
     pub min_nodes: u32,
+    /// MaxNodes.
+    pub max_nodes: Option<u32>,
     /// MaxCPUsPerNode.
     pub max_cpus_per_node: Option<u32>,
+    /// MaxCPUsPerSocket.
+    pub max_cpus_per_socket: Option<u32>,
+}
+
+/// OverSubscribe, as far as it lets jobs share CPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nobody shares.
+    No,
+    /// Jobs that say so, so many on each CPU.
+    Willing(u32),
+    /// All jobs, so many on each CPU.
+    Forced(u32),
 }
 
 impl PartitionPolicy {
@@ -72,17 +104,36 @@ impl PartitionPolicy {
         let (unit, track_memory) = partition.select.unwrap_or((select.unit, select.memory));
         let memory = &config.scheduling.memory;
         Self {
+            partition: partition.name.clone(),
             linear,
             unit: match unit {
                 _ if linear => ConsumedUnit::Node,
-                ConsumableUnit::Cpu | ConsumableUnit::Core => ConsumedUnit::Core,
+                ConsumableUnit::Cpu => ConsumedUnit::Cpu,
+                ConsumableUnit::Core => ConsumedUnit::Core,
                 ConsumableUnit::Socket => ConsumedUnit::Socket,
                 ConsumableUnit::Node => ConsumedUnit::Node,
             },
             track_memory,
             exclusive_node: partition.exclusive == Exclusive::Node
                 || partition.oversubscribe == OverSubscribe::Exclusive,
-            forced_sharing: matches!(partition.oversubscribe, OverSubscribe::Force(n) if n > 1),
+            sharing: match partition.oversubscribe {
+                OverSubscribe::Yes(jobs) => Sharing::Willing(u32::from(jobs.max(1))),
+                OverSubscribe::Force(jobs) => Sharing::Forced(u32::from(jobs.max(1))),
+                OverSubscribe::No | OverSubscribe::Exclusive => Sharing::No,
+            },
+            claim: match partition.exclusive {
+                Exclusive::User => Some(Claim::User),
+                Exclusive::Topo => Some(Claim::Topo),
+                Exclusive::No | Exclusive::Node => None,
+            },
+            owners_matter: true,
+            cores_in_blocks: select.core_default_dist_block,
+            enforce_binding: select
+                .other
+                .iter()
+                .any(|option| option == "ENFORCE_BINDING_GRES"),
+            topology: partition.topology.clone(),
+            networked: config.topology.is_networked(),
             one_task_per_core: select.one_task_per_core,
             least_loaded: select.lln || partition.lln,
             memory_default: memory_default(partition, config),
@@ -94,7 +145,9 @@ impl PartitionPolicy {
                     .unwrap_or(memory.max_mem_per_node),
             ),
             min_nodes: partition.min_nodes,
+            max_nodes: partition.max_nodes,
             max_cpus_per_node: partition.max_cpus_per_node,
+            max_cpus_per_socket: partition.max_cpus_per_socket,
         }
     }
 }

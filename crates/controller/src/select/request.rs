@@ -11,7 +11,8 @@ use sluice_model::job::{Exclusive, JobDescription};
 
 use super::SelectError;
 use super::constraint::Constraint;
-use super::policy::{ConsumedUnit, MemoryDefault, PartitionPolicy};
+use super::policy::{ConsumedUnit, MemoryDefault, PartitionPolicy, Sharing};
+use super::sharing::{Owner, SharedPool};
 use crate::cluster::Partition;
 
 /// Memory, by what it is counted.
@@ -27,6 +28,15 @@ pub enum MemoryRequest {
     PerGpu(u64),
 }
 
+/// How a job's nodes are spread over a network of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SegmentOrder {
+    /// Fewest blocks.
+    Fewest,
+    /// Each segment in a block of its own.
+    Spread,
+}
+
 /// The request in normal form.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceRequest {
@@ -34,6 +44,10 @@ pub struct ResourceRequest {
     pub min_nodes: u32,
     /// Most nodes.
     pub max_nodes: u32,
+    /// So many nodes are tried first: the most of a range, unless `--use-min-nodes` says otherwise.
+    pub wanted_nodes: u32,
+    /// `--spread-job`: as many nodes as are of use, tasks evenly.
+    pub spread: bool,
     /// Tasks in all.
     pub tasks: u32,
     /// CPUs of a task.
@@ -46,6 +60,10 @@ pub struct ResourceRequest {
     pub min_cpus_per_node: u32,
     /// MaxCPUsPerNode of the partition.
     pub max_cpus_per_node: Option<u32>,
+    /// MaxCPUsPerSocket of the partition.
+    pub max_cpus_per_socket: Option<u32>,
+    /// Partition.
+    pub partition: String,
     /// Most tasks on one socket.
     pub tasks_per_socket: Option<u32>,
     /// Most tasks on one core.
@@ -64,16 +82,42 @@ pub struct ResourceRequest {
     pub gres_per_job: Vec<GresRequest>,
     /// GRES for each task.
     pub gres_per_task: Vec<GresRequest>,
+    /// GRES on each socket that is used.
+    pub gres_per_socket: Vec<GresRequest>,
+    /// Only cores near the devices.
+    pub enforce_binding: bool,
+    /// Any cores, as if no device had some near it.
+    pub disable_binding: bool,
     /// CPUs for each GPU.
     pub cpus_per_gpu: u32,
     /// Tasks do not need CPUs of their own.
     pub overcommit: bool,
     /// Nobody else on the nodes; all CPUs and GRES of them.
     pub whole_node: bool,
+    /// CPUs are shared with other jobs of this pool.
+    pub shared: Option<SharedPool>,
+    /// Only jobs of the same user or label, or none in its part of the network, may be on its nodes.
+    pub claim: Option<Exclusive>,
+    /// Whose job it is, where that matters.
+    pub owner: Option<Owner>,
+    /// `--core-spec`: cores of each node that the job leaves to the system.
+    pub core_spec: u32,
+    /// `--thread-spec`: the same in threads.
+    pub thread_spec: u32,
     /// Smallest piece that is given.
     pub unit: ConsumedUnit,
+    /// Cores of one socket after the other, not of all sockets in turn.
+    pub cores_in_blocks: bool,
     /// Node features.
     pub constraint: Option<Constraint>,
+    /// Node features that are tried first, in place of those.
+    pub prefer: Option<Constraint>,
+    /// Topology of the partition by name.
+    pub topology: Option<String>,
+    /// `--switches`: most leaf switches.
+    pub max_switches: Option<u32>,
+    /// `--segment`: nodes of each segment, and how segments lie.
+    pub segment: Option<(u32, SegmentOrder)>,
     /// Nodes that must be part, sorted.
     pub required_nodes: Vec<String>,
     /// Nodes that must not be part, sorted.
@@ -108,18 +152,8 @@ impl ResourceRequest {
     ) -> Result<Self, SelectError> {
         let required_nodes = node_names(request.required_nodes.as_deref())?;
         let excluded_nodes = node_names(request.excluded_nodes.as_deref())?;
-        let constraint = match request
-            .constraint
-            .as_deref()
-            .map(str::trim)
-            .filter(|text| !text.is_empty())
-        {
-            Some(text) => Some(
-                Constraint::parse(text)
-                    .map_err(|e| SelectError::new(ErrorCode::InvalidFeature, e.to_string()))?,
-            ),
-            None => None,
-        };
+        let constraint = read_constraint(request.constraint.as_deref())?;
+        let prefer = read_constraint(request.prefer.as_deref())?;
         let mut min_nodes = request
             .min_nodes
             .unwrap_or(0)
@@ -156,6 +190,30 @@ impl ResourceRequest {
             // More nodes than tasks are of no use.
             None => tasks.max(min_nodes),
         };
+        let max_nodes = max_nodes.min(policy.max_nodes.unwrap_or(u32::MAX).max(min_nodes));
+        let useful = max_nodes.min(tasks.max(min_nodes));
+        let ranged = request.max_nodes.is_some_and(|max| max > min_nodes);
+        let wanted_nodes = if request.spread_job || (ranged && !request.use_min_nodes) {
+            useful
+        } else {
+            min_nodes
+        };
+        let core_spec = request.core_spec.unwrap_or(0);
+        let thread_spec = request
+            .extra
+            .get("thread-spec")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
+        let shared = shared_pool(request, policy);
+        let exclusive = request.exclusive.filter(|_| shared.is_none());
+        let claim = match exclusive {
+            Some(Exclusive::Node) => None,
+            Some(claim) => Some(claim),
+            None => policy.claim,
+        };
+        let extra = |name: &str| request.extra.get(name).map(String::as_str);
+        let disable_binding =
+            extra("gres-flags").is_some_and(|flags| flag_in(flags, "disable-binding"));
         // More tasks than the nodes may take: the number of tasks rules, as it does in Slurm.
         let per_node = per_node.filter(|n| n.saturating_mul(max_nodes) >= tasks);
         let exact_per_node =
@@ -164,12 +222,16 @@ impl ResourceRequest {
         let mut normal = Self {
             min_nodes,
             max_nodes,
+            wanted_nodes,
+            spread: request.spread_job,
             tasks,
             cpus_per_task,
             max_tasks_per_node: per_node.unwrap_or(u32::MAX),
             min_tasks_per_node: exact_per_node.unwrap_or(1),
             min_cpus_per_node: request.min_cpus_per_node.unwrap_or(0),
             max_cpus_per_node: policy.max_cpus_per_node,
+            max_cpus_per_socket: policy.max_cpus_per_socket,
+            partition: policy.partition.clone(),
             tasks_per_socket: request.ntasks_per_socket.filter(|n| *n > 0),
             tasks_per_core: request
                 .ntasks_per_core
@@ -186,21 +248,54 @@ impl ResourceRequest {
             gres_per_node: request.gres_per_node.clone(),
             gres_per_job: request.gres_per_job.clone(),
             gres_per_task: request.gres_per_task.clone(),
+            gres_per_socket: request.gres_per_socket.clone(),
+            enforce_binding: !disable_binding
+                && (policy.enforce_binding
+                    || extra("gres-flags").is_some_and(|flags| flag_in(flags, "enforce-binding"))),
+            disable_binding,
             cpus_per_gpu: request
                 .cpus_per_gpu
                 .or(policy.def_cpus_per_gpu)
                 .unwrap_or(0),
             overcommit: request.overcommit,
-            whole_node: policy.linear
-                || policy.exclusive_node
-                || (request.exclusive == Some(Exclusive::Node) && !policy.forced_sharing),
+            whole_node: policy.exclusive_node
+                || (shared.is_none()
+                    && (policy.linear
+                        || core_spec > 0
+                        || thread_spec > 0
+                        || exclusive == Some(Exclusive::Node))),
+            shared,
+            claim,
+            owner: (claim.is_some() || policy.owners_matter).then(|| Owner::of(request)),
+            core_spec,
+            thread_spec,
             unit: policy.unit,
+            cores_in_blocks: cores_in_blocks(request).unwrap_or(policy.cores_in_blocks),
             constraint,
+            prefer,
+            topology: policy.topology.clone().filter(|_| policy.networked),
+            max_switches: extra("switches")
+                .filter(|_| policy.networked)
+                .and_then(|text| text.split('@').next()?.parse().ok())
+                .filter(|switches| *switches > 0),
+            segment: extra("segment")
+                .filter(|_| policy.networked)
+                .and_then(|text| text.parse().ok())
+                .filter(|nodes| *nodes > 0)
+                .map(|nodes| {
+                    let order = if extra("spread-segments").is_some() {
+                        SegmentOrder::Spread
+                    } else {
+                        SegmentOrder::Fewest
+                    };
+                    (nodes, order)
+                }),
             required_nodes,
             excluded_nodes,
             contiguous: request.contiguous,
             least_loaded: policy.least_loaded,
         };
+        normal.gres_per_socket.retain(|gres| gres.count > 0);
         normal.add_gres_per_socket(request);
         normal.derive_gpus_from_tasks(request);
         normal.set_memory(request, policy)?;
@@ -383,6 +478,54 @@ pub fn gpu_count(list: &[GresRequest]) -> u64 {
         .filter(|gres| gres.name == "gpu")
         .map(|gres| gres.count)
         .sum()
+}
+
+fn read_constraint(text: Option<&str>) -> Result<Option<Constraint>, SelectError> {
+    text.map(str::trim)
+        .filter(|text| !text.is_empty())
+        .map(|text| {
+            Constraint::parse(text)
+                .map_err(|e| SelectError::new(ErrorCode::InvalidFeature, e.to_string()))
+        })
+        .transpose()
+}
+
+/// The pool in which the job shares CPUs. FORCE above 1 cannot be refused; whole nodes are asked for with `--exclusive` otherwise.
+fn shared_pool(request: &JobDescription, policy: &PartitionPolicy) -> Option<SharedPool> {
+    if policy.exclusive_node {
+        return None;
+    }
+    let jobs = match policy.sharing {
+        Sharing::No => return None,
+        Sharing::Willing(jobs) if request.oversubscribe => jobs,
+        Sharing::Willing(_) => return None,
+        Sharing::Forced(1)
+            if request.exclusive == Some(Exclusive::Node) || request.core_spec.is_some() =>
+        {
+            return None;
+        }
+        Sharing::Forced(jobs) => jobs,
+    };
+    Some(SharedPool {
+        partition: policy.partition.clone(),
+        jobs,
+    })
+}
+
+/// What `--distribution` says about the cores of a node: `block` in second place one socket after the other, `cyclic` and
+/// `fcyclic` all in turn.
+fn cores_in_blocks(request: &JobDescription) -> Option<bool> {
+    let text = request.distribution.as_deref()?;
+    match text.split(',').next()?.split(':').nth(1)? {
+        "block" => Some(true),
+        "cyclic" | "fcyclic" => Some(false),
+        _ => None,
+    }
+}
+
+fn flag_in(list: &str, flag: &str) -> bool {
+    list.split(',')
+        .any(|word| word.trim().eq_ignore_ascii_case(flag))
 }
 
 fn node_names(hostlist: Option<&str>) -> Result<Vec<String>, SelectError> {

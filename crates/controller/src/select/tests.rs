@@ -156,10 +156,24 @@ fn whole_cores() {
             given[0].nodes[0].cpu_ids.as_slice(),
             given[0].nodes[0].memory
         ),
-        (&[0, 1, 2, 3][..], MemoryMib(400))
+        (&[0, 1, 4, 5][..], MemoryMib(400))
     );
-    assert_eq!(given[1].nodes[0].cpu_ids, [4, 5]);
+    assert_eq!(given[1].nodes[0].cpu_ids, [2, 3]);
     assert_eq!(given[2].nodes[0].cpu_ids, [6, 7]);
+    // CR_CPU: as many CPUs as asked for, yet the rest of a core goes to nobody.
+    let cpus = cluster_of(
+        "config SelectTypeParameters=CR_CPU_Memory\nnodes n1 sockets=1 cores=4 threads=2 cpus=8 mem=8000",
+    );
+    let given = &place_all(&cpus, &["tasks=3 mem-per-cpu=100", "tasks=1", "tasks=1"]);
+    assert_eq!(
+        (
+            given[0].nodes[0].cpu_ids.as_slice(),
+            given[0].nodes[0].memory
+        ),
+        (&[0, 1, 2][..], MemoryMib(300))
+    );
+    assert_eq!(given[1].nodes[0].cpu_ids, [4]);
+    assert_eq!(given[2].nodes[0].cpu_ids, [6]);
     let sockets = cluster_of(
         "config SelectTypeParameters=CR_Socket\nnodes n1 sockets=2 cores=2 threads=2 cpus=8 mem=8000",
     );
