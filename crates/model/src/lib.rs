@@ -11,6 +11,7 @@ pub mod default_fields;
 pub mod dependency;
 pub mod error_code;
 pub mod exit_status;
+pub mod explanation;
 pub mod filename;
 pub mod gres;
 pub mod hostlist;

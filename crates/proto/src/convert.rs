@@ -6,6 +6,7 @@
 
 mod accounting;
 mod diagnostics;
+mod explanation;
 mod job;
 mod node;
 mod partition;

@@ -32,6 +32,7 @@ mod scontrol_admin;
 mod scontrol_assoc;
 mod scontrol_assoc_filter;
 mod scontrol_create;
+mod scontrol_explain;
 mod scontrol_inspect;
 mod scontrol_job_keys;
 mod scontrol_jobs;

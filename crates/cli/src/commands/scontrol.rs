@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::caller::Place;
 use super::structured;
 use super::{
-    block_on, clusters, scontrol_admin as admin, scontrol_create as create,
+    block_on, clusters, scontrol_admin as admin, scontrol_create as create, scontrol_explain,
     scontrol_inspect as inspect, scontrol_jobs as jobs, scontrol_power as power, scontrol_show,
     scontrol_update, scontrol_write as write, version_text,
 };
@@ -245,6 +245,7 @@ const COMMANDS: &[Arity] = &[
     arity("schedloglevel", 2, 1, 1),
     arity("fsdampeningfactor", 2, 1, 1),
     arity("errnumstr", 2, 0, 1),
+    arity("explain", 3, 1, MANY),
     arity("completing", 2, 0, 0),
     arity("cancel_reboot", 2, 0, 1),
     arity("cluster", 2, 0, 1),
@@ -323,6 +324,7 @@ async fn execute(context: &Context, words: &[String]) -> i32 {
         "setdebugflags" => admin::set_debug_flags(context, &rest[0]).await,
         "schedloglevel" => admin::sched_log_level(context, &rest[0]).await,
         "fsdampeningfactor" => admin::dampening(context, &rest[0]).await,
+        "explain" => scontrol_explain::explain(context, rest).await,
         "errnumstr" => admin::errnumstr(rest.first()),
         "completing" => inspect::completing(context).await,
         "listjobs" => inspect::list_jobs(context, rest).await,

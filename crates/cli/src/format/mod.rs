@@ -4,6 +4,7 @@
 //! controller. Layouts, headings and words for "nothing" are Slurm's, letter by letter.
 
 pub mod column;
+pub mod explanation;
 pub mod job_fields;
 pub mod job_order;
 pub mod job_rows;

@@ -30,6 +30,9 @@ fn lists(
         .collect()
 }
 
+/// A request with what is preferred in place of the constraint, and its lists of nodes.
+pub type Preferred = (Arc<ResourceRequest>, Vec<Arc<Vec<u32>>>);
+
 /// What is known about a class.
 #[derive(Debug)]
 pub struct Class {
@@ -38,7 +41,7 @@ pub struct Class {
     /// Usable nodes of the partition that pass the filters, ascending; one list for each alternative of a matching OR.
     pub variants: Vec<Arc<Vec<u32>>>,
     /// The request with what is preferred in place of the constraint, and its lists; tried first for a start now.
-    pub preferred: Option<(Arc<ResourceRequest>, Vec<Arc<Vec<u32>>>)>,
+    pub preferred: Option<Preferred>,
     /// Required nodes that cannot be used now.
     pub unavailable: Vec<String>,
     /// Why it can never run, once tested.

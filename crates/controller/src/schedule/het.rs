@@ -125,7 +125,7 @@ impl<'a> Pass<'a> {
             .map(|(subject, _)| self.reason_to_wait(subject))
             .collect();
         for ((subject, shares), reason) in places.into_iter().zip(reasons) {
-            self.book(subject.class, time, subject.secs, &shares);
+            self.book(subject, time, &shares);
             self.waits_until(subject, reason, Some((time, shares)));
         }
     }

@@ -6,6 +6,7 @@
 //! Source: `sched_config`, `slurm.conf(5)` (SchedulerType, SchedulerParameters).
 
 mod classes;
+pub mod explain;
 mod het;
 mod order;
 mod pass;

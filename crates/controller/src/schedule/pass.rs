@@ -63,8 +63,18 @@ pub(super) struct Pass<'a> {
     /// Jobs that can never run in so many of their partitions, and why.
     pub(super) hopeless: BTreeMap<JobId, (usize, String)>,
     pub(super) reservations: usize,
+    /// What each waiting job has booked; kept for explanations only.
+    pub(super) bookings: Option<Vec<Booking>>,
     pub(super) notes: BTreeMap<JobId, PlanNote>,
     pub(super) plan: Plan,
+}
+
+/// What a waiting job has booked.
+pub(super) struct Booking {
+    pub(super) job: JobId,
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) nodes: Vec<u32>,
 }
 
 /// A job under consideration.
@@ -130,6 +140,7 @@ impl<'a> Pass<'a> {
             done: BTreeSet::new(),
             hopeless: BTreeMap::new(),
             reservations: 0,
+            bookings: None,
             notes: BTreeMap::new(),
             plan: Plan::default(),
         }
@@ -137,29 +148,7 @@ impl<'a> Pass<'a> {
 
     pub(super) fn run(mut self) -> Plan {
         let records = self.queue();
-        let looked_at = records.len().min(self.options.max_jobs);
-        for same_job in records[..looked_at].chunk_by(|a, b| a.job.id == b.job.id) {
-            if let Some(het) = same_job.first().and_then(|record| record.job.het) {
-                if het.offset == 0 && !self.done.contains(&same_job[0].job.id) {
-                    self.start_components(same_job[0].job);
-                }
-                continue;
-            }
-            // A job in several partitions books nothing in one before it was tried in the others.
-            let subjects: Vec<Subject<'a>> = same_job
-                .iter()
-                .filter_map(|record| self.consider(record))
-                .collect();
-            let waiting: Vec<(&Subject<'a>, usize)> = subjects
-                .iter()
-                .filter_map(|subject| Some((subject, self.start_tasks(subject)?)))
-                .collect();
-            for (subject, tasks) in waiting {
-                if !self.done.contains(&subject.job.id) {
-                    self.wait(subject, tasks);
-                }
-            }
-        }
+        self.serve_until(&records, None);
         for (id, (partitions, error)) in std::mem::take(&mut self.hopeless) {
             let everywhere = self
                 .cluster
@@ -178,8 +167,53 @@ impl<'a> Pass<'a> {
         self.plan
     }
 
+    /// Serves the records in order, or those in front of a job's: gives where its records begin.
+    pub(super) fn serve_until(
+        &mut self,
+        records: &[QueueRecord<'a>],
+        until: Option<JobId>,
+    ) -> Option<usize> {
+        let looked_at = records.len().min(self.options.max_jobs);
+        let mut served = 0;
+        for same_job in records[..looked_at].chunk_by(|a, b| a.job.id == b.job.id) {
+            if same_job
+                .first()
+                .is_some_and(|record| Some(record.job.id) == until)
+            {
+                return Some(served);
+            }
+            served += same_job.len();
+            self.serve(same_job);
+        }
+        None
+    }
+
+    /// Serves a job that is next in the queue: its records that follow each other.
+    pub(super) fn serve(&mut self, same_job: &[QueueRecord<'a>]) {
+        if let Some(het) = same_job.first().and_then(|record| record.job.het) {
+            if het.offset == 0 && !self.done.contains(&same_job[0].job.id) {
+                self.start_components(same_job[0].job);
+            }
+            return;
+        }
+        // A job in several partitions books nothing in one before it was tried in the others.
+        let subjects: Vec<Subject<'a>> = same_job
+            .iter()
+            .filter_map(|record| self.consider(record))
+            .collect();
+        let waiting: Vec<(&Subject<'a>, usize)> = subjects
+            .iter()
+            .filter_map(|subject| Some((subject, self.start_tasks(subject)?)))
+            .collect();
+        for (subject, tasks) in waiting {
+            if !self.done.contains(&subject.job.id) {
+                self.wait(subject, tasks);
+            }
+        }
+    }
+
     /// Records of jobs that may start, in order; the others get their note.
-    fn queue(&mut self) -> Vec<QueueRecord<'a>> {
+    pub(super) fn queue(&mut self) -> Vec<QueueRecord<'a>> {
         let cluster = self.cluster;
         let mut records = Vec::with_capacity(cluster.pending.len());
         for id in &cluster.pending {
@@ -305,7 +339,7 @@ impl<'a> Pass<'a> {
         false
     }
 
-    fn class_of(&mut self, job: &Job, ground: usize) -> Result<usize, SelectError> {
+    pub(super) fn class_of(&mut self, job: &Job, ground: usize) -> Result<usize, SelectError> {
         let place = &mut self.grounds[ground];
         let mut request = ResourceRequest::with_policy(&job.request, &place.policy)?;
         if request.max_switches.is_some() {

@@ -10,7 +10,7 @@ use sluice_model::reason::Reason;
 use sluice_model::time::UnixSeconds;
 
 use super::UNLIMITED_SECS;
-use super::pass::{Pass, Subject};
+use super::pass::{Booking, Pass, Subject};
 use super::profile::Release;
 use crate::cluster::{Allocation, Job};
 use crate::plan::{PlannedStart, SchedulerKind};
@@ -286,7 +286,7 @@ impl<'a> Pass<'a> {
             let Some((time, shares)) = self.find_start(subject.class, subject.secs) else {
                 break;
             };
-            self.book(subject.class, time, subject.secs, &shares);
+            self.book(subject, time, &shares);
             first.get_or_insert((time, shares));
         }
         if first.is_none() && self.reservations < self.options.max_reservations {
@@ -348,15 +348,23 @@ impl<'a> Pass<'a> {
         }
     }
 
-    pub(super) fn book(&mut self, class: usize, time: i64, secs: i64, shares: &[Share]) {
+    pub(super) fn book(&mut self, subject: &Subject<'a>, time: i64, shares: &[Share]) {
         self.reservations += 1;
-        let request = Arc::clone(&self.classes[class].request);
+        let request = Arc::clone(&self.classes[subject.class].request);
+        let end = time.saturating_add(subject.secs);
+        if let Some(bookings) = &mut self.bookings {
+            bookings.push(Booking {
+                job: subject.job.id,
+                start: time,
+                end,
+                nodes: shares.iter().map(|share| share.node).collect(),
+            });
+        }
         for share in shares {
             let node = share.node as usize;
             self.view
                 .plan_on(node, request.owner.as_ref(), request.claim);
-            self.line(node)
-                .take(time, time.saturating_add(secs), &share.amounts);
+            self.line(node).take(time, end, &share.amounts);
             self.booked[node] = true;
         }
     }

@@ -426,7 +426,7 @@ fn overdue_jobs() {
 }
 
 /// One word each for a random job.
-fn job_words() -> impl Strategy<Value = String> {
+pub(super) fn job_words() -> impl Strategy<Value = String> {
     (
         1u32..12,
         prop_oneof![Just("".to_owned()), (1u32..4).prop_map(|n| format!("nodes={n}")), Just("nodes=1-3".to_owned())],

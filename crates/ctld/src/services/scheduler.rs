@@ -1,5 +1,6 @@
 //! The Scheduler service: submissions, reads, and everything users do to jobs, steps and nodes.
 
+mod explain;
 mod reads;
 pub(in crate::services) mod submission;
 mod targets;
@@ -25,12 +26,12 @@ use sluice_proto::status_from;
 use sluice_proto::v1::scheduler_server::Scheduler;
 use sluice_proto::v1::{
     CompleteAllocationReply, CompleteAllocationRequest, CreateStepReply, CreateStepRequest,
-    GetBatchScriptReply, GetBatchScriptRequest, HoldJobsRequest, JobEvent, JobsChunk,
-    ListJobsRequest, ListNodesReply, ListNodesRequest, ListPartitionsReply, ListPartitionsRequest,
-    ListStepsReply, ListStepsRequest, NotifyJobReply, NotifyJobRequest, PingReply, PingRequest,
-    RequeueJobsRequest, SignalJobsReply, SignalJobsRequest, SubmitReply, SubmitRequest,
-    SuspendJobsRequest, UpdateJobsReply, UpdateJobsRequest, UpdateNodesReply, UpdateNodesRequest,
-    WatchJobRequest,
+    ExplainJobReply, ExplainJobRequest, GetBatchScriptReply, GetBatchScriptRequest,
+    HoldJobsRequest, JobEvent, JobsChunk, ListJobsRequest, ListNodesReply, ListNodesRequest,
+    ListPartitionsReply, ListPartitionsRequest, ListStepsReply, ListStepsRequest, NotifyJobReply,
+    NotifyJobRequest, PingReply, PingRequest, RequeueJobsRequest, SignalJobsReply,
+    SignalJobsRequest, SubmitReply, SubmitRequest, SuspendJobsRequest, UpdateJobsReply,
+    UpdateJobsRequest, UpdateNodesReply, UpdateNodesRequest, WatchJobRequest,
 };
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
@@ -129,6 +130,17 @@ impl Scheduler for SchedulerService {
     ) -> Result<Response<GetBatchScriptReply>, Status> {
         let caller = self.shared.caller(identity_of(&request)?);
         reads::batch_script(&self.shared, JobId(request.get_ref().job_id), &caller)
+            .map(Response::new)
+    }
+
+    async fn explain_job(
+        &self,
+        request: Request<ExplainJobRequest>,
+    ) -> Result<Response<ExplainJobReply>, Status> {
+        let caller = self.shared.caller(identity_of(&request)?);
+        let id = JobId(request.get_ref().job_id);
+        explain::explain_job(&self.shared, id, &caller)
+            .await
             .map(Response::new)
     }
 

@@ -4,6 +4,7 @@ mod accounting_job;
 mod accounting_step;
 mod administration;
 mod association;
+mod explanation;
 mod job;
 mod job_resources;
 mod node;
