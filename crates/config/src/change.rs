@@ -258,7 +258,8 @@ impl ClusterConfig {
         Ok(made)
     }
 
-    /// The GRES of a node after `Gres=` was set by hand. Resources with device files keep their number or go to zero.
+    /// The GRES of a node after `Gres=` was set by hand. What a node has not cannot be set, nor more than it has;
+    /// resources with device files keep their number or go to zero.
     #[must_use]
     pub fn changed_gres(&self, node: &NodeConfig, text: &str) -> Option<Vec<GresConfig>> {
         let mut list = Vec::new();
@@ -267,7 +268,10 @@ impl ClusterConfig {
             if !self.gres_types.contains(&request.name) {
                 return None;
             }
-            let before: Vec<&GresConfig> = node
+            // What was taken away by hand may come back.
+            let configured = self.nodes.iter().find(|other| other.name == node.name);
+            let before: Vec<&GresConfig> = configured
+                .unwrap_or(node)
                 .gres
                 .iter()
                 .filter(|g| g.name == request.name && g.type_name == request.type_name)
@@ -278,7 +282,7 @@ impl ClusterConfig {
                 list.extend(before.into_iter().cloned());
                 continue;
             }
-            if has_files && request.count != 0 {
+            if request.count > total || has_files && request.count != 0 {
                 return None;
             }
             list.push(GresConfig {

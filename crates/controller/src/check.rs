@@ -17,6 +17,7 @@ use crate::cluster::{Allocation, Cluster, GresState, NodeAllocation, NodePhase};
 use crate::plan::{Plan, PlannedStart};
 use crate::schedule::time_limit_of;
 use crate::select::constraint::Constraint;
+use crate::select::policy::node_shape;
 use crate::select::request::gpu_count;
 use crate::select::sharing::{self, Owner};
 use crate::select::{MemoryRequest, ResourceRequest};
@@ -361,7 +362,7 @@ fn check_start(
     if start.time_limit != time_limit_of(job, partition) {
         wrong(format!("limit {} is not its own", start.time_limit));
     }
-    for what in unmet(&request, &start.allocation) {
+    for what in unmet(cluster, &request, &start.allocation) {
         wrong(what);
     }
     for part in &start.allocation.nodes {
@@ -386,7 +387,7 @@ fn check_start(
 }
 
 /// What an allocation lacks.
-fn unmet(request: &ResourceRequest, allocation: &Allocation) -> Vec<String> {
+fn unmet(cluster: &Cluster, request: &ResourceRequest, allocation: &Allocation) -> Vec<String> {
     let mut missing = Vec::new();
     let nodes = allocation.nodes.len() as u32;
     if nodes < request.min_nodes || nodes > request.max_nodes {
@@ -428,7 +429,13 @@ fn unmet(request: &ResourceRequest, allocation: &Allocation) -> Vec<String> {
         }
         let memory = match request.memory {
             MemoryRequest::PerNode(m) => m,
-            MemoryRequest::PerCpu(m) if !request.whole_node => m * part.cpu_ids.len() as u64,
+            MemoryRequest::PerCpu(m) if !request.whole_node => {
+                let threads = cluster
+                    .node(part.node)
+                    .map_or(1, |node| node_shape(node).threads.max(1));
+                let used = request.geometry[2].map_or(threads, |used| used.clamp(1, threads));
+                m * u64::from(part.cpu_ids.len() as u32 / threads * used)
+            }
             _ => 0,
         };
         if part.memory.0 < memory {

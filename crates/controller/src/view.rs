@@ -3,17 +3,18 @@
 //! Readers call these on a published snapshot; nothing here changes anything. Expected starts and reasons of waiting jobs come
 //! from the last pass ([`Cluster::plan_notes`]).
 
+use sluice_model::exit_status::WaitStatus;
 use sluice_model::filename::{FilenameContext, expand_pattern};
 use sluice_model::hostlist::collapse_hostlist;
 use sluice_model::ids::StepId;
 use sluice_model::job::{JobDescription, JobInfo, NodeAllocationInfo};
 use sluice_model::memory::MemoryMib;
 use sluice_model::node::{NodeGres, NodeInfo};
-use sluice_model::node_state::NodeStateFlags;
+use sluice_model::node_state::{NodeState, NodeStateFlags};
 use sluice_model::partition::PartitionInfo;
 use sluice_model::reason::Reason;
 use sluice_model::sluid::Sluid;
-use sluice_model::state::JobStateFull;
+use sluice_model::state::{JobState, JobStateFull};
 use sluice_model::step::StepInfo;
 use sluice_model::time::{TimeLimit, UnixSeconds};
 use sluice_model::tres::{Tres, TresKind};
@@ -116,7 +117,7 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         dependency: (!open.is_empty()).then(|| open.join(separator)),
         requeue: job.requeue,
         restarts: job.restarts,
-        exit_status: job.exit_status,
+        exit_status: shown_exit_status(job),
         derived_exit_status: job.derived_exit_status,
         time_limit,
         submit_time: job.submit_time,
@@ -180,6 +181,22 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         het_job_id: job.het.map(|het| het.leader),
         het_job_offset: job.het.map(|het| het.offset),
         het_job_id_set: job.het.map(|het| het.id_set()),
+    }
+}
+
+/// The exit status of a job that was ended while it ran is what its script ended with: 0:15 as a rule. Its record in accounting is
+/// written before that and has none. What srun asked for ends as its step does.
+fn shown_exit_status(job: &Job) -> WaitStatus {
+    let cut_short = matches!(job.state.base, JobState::Cancelled | JobState::Timeout);
+    // A job that went back to the queue and was cancelled there still has the steps of its former run.
+    let ran = job.run_attempt == job.restarts;
+    if !cut_short || !ran || !job.exit_status.is_success() {
+        return job.exit_status;
+    }
+    match job.steps.get(&StepId::Batch) {
+        Some(script) => script.exit_status,
+        None if job.state.base == JobState::Cancelled => job.derived_exit_status,
+        None => job.exit_status,
     }
 }
 
@@ -394,7 +411,8 @@ pub fn node_info(
     }
     let mut state = node.shown_state();
     // Planned for a waiting job: shown on nodes with room (scheduling reference 11).
-    if cluster.is_planned(&config.name) && state.is_schedulable() {
+    let has_room = state.is_schedulable() && state.base != NodeState::Allocated;
+    if cluster.is_planned(&config.name) && has_room {
         state.flags.insert(NodeStateFlags::PLANNED);
     }
     NodeInfo {

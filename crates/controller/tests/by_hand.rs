@@ -407,3 +407,63 @@ fn step_limits() {
     );
     w.check();
 }
+
+/// IDLE is for nodes without jobs; active features are a part of the available ones; of resources a node keeps what it has.
+#[test]
+fn node_updates_that_do_not_fit() {
+    let mut w = World::new();
+    let change = |w: &mut World, update: NodeUpdate| {
+        let update = NodeUpdate {
+            nodes: "n1".to_owned(),
+            ..update
+        };
+        w.run(|t| node::update(t, &update, &ROOT))
+            .map_err(|rejection| rejection.code)
+    };
+    let state = |state| NodeUpdate {
+        state: Some(state),
+        reason: Some("test".to_owned()),
+        ..NodeUpdate::default()
+    };
+    let id = w.submit(JobDescription {
+        required_nodes: Some("n1".to_owned()),
+        ..cpus(1)
+    });
+    w.pass();
+    assert_eq!(w.nodes(id), "n1");
+    change(&mut w, state(NodeStateRequest::Drain)).expect("drains");
+    assert_eq!(
+        change(&mut w, state(NodeStateRequest::Idle)),
+        Err(ErrorCode::InvalidNodeState)
+    );
+    w.finish(id, sluice_model::exit_status::WaitStatus::SUCCESS);
+    change(&mut w, state(NodeStateRequest::Idle)).expect("nobody is there");
+    assert_eq!(node_state(&w, "n1"), "IDLE");
+
+    let features = |available: &[&str], active: Option<&[&str]>| {
+        let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect();
+        NodeUpdate {
+            available_features: Some(names(available)),
+            active_features: active.map(names),
+            ..NodeUpdate::default()
+        }
+    };
+    change(&mut w, features(&["a", "b"], Some(&["a"]))).expect("a part");
+    assert_eq!(
+        change(&mut w, features(&["b"], None)),
+        Err(ErrorCode::InvalidFeature)
+    );
+    let gres = |text: &str| NodeUpdate {
+        gres: Some(text.to_owned()),
+        ..NodeUpdate::default()
+    };
+    for (text, answer) in [
+        ("gpu:fake:9", Err(ErrorCode::InvalidGres)),
+        ("gpu:other:1", Err(ErrorCode::InvalidGres)),
+        ("", Ok(())),
+        ("gpu:fake:4", Ok(())),
+    ] {
+        assert_eq!(change(&mut w, gres(text)), answer, "{text}");
+    }
+    w.check();
+}

@@ -179,9 +179,18 @@ fn refusals_store_nothing() {
     let mut w = World::new();
     let next = w.cluster.next_job_id;
     assert_eq!(
-        try_submit(&mut w, vec![cpus(1), cpus(100)])
-            .unwrap_err()
-            .code,
+        try_submit(
+            &mut w,
+            vec![
+                cpus(1),
+                JobDescription {
+                    cpus_per_task: Some(5),
+                    ..cpus(1)
+                }
+            ]
+        )
+        .unwrap_err()
+        .code,
         ErrorCode::RequestedNodeConfigUnavailable
     );
     let array = JobDescription {

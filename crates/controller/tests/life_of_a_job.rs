@@ -743,14 +743,7 @@ fn exclusive_jobs_have_their_nodes_alone() {
 #[test]
 fn impossible_requests_are_refused() {
     let mut w = World::new();
-    let cases: [(JobDescription, ErrorCode); 5] = [
-        (
-            JobDescription {
-                min_nodes: Some(5),
-                ..cpus(5)
-            },
-            ErrorCode::InvalidNodeCount,
-        ),
+    let cases: [(JobDescription, ErrorCode); 4] = [
         (
             JobDescription {
                 cpus_per_task: Some(5),
@@ -890,5 +883,47 @@ fn a_lost_script_is_a_node_failure() {
         ("PD", "NF")
     );
     assert_ne!(w.cluster.job(again).unwrap().priority, 0, "it is not held");
+    w.check();
+}
+
+/// A job cancelled while it runs shows what its script ended with; one cancelled while it waits shows nothing.
+#[test]
+fn exit_status_of_a_cancelled_job() {
+    let mut w = World::new();
+    let (runs, waits) = (
+        w.submit(cpus(1)),
+        w.submit(JobDescription {
+            hold: true,
+            ..cpus(1)
+        }),
+    );
+    w.pass();
+    let cancel = |w: &mut World, id: JobId| {
+        w.run(|t| {
+            Ok(signal_targets(
+                t,
+                &[id.to_string()],
+                SignalRequest::default(),
+                &ALICE,
+            ))
+        })
+        .expect("answered")
+    };
+    cancel(&mut w, runs);
+    cancel(&mut w, waits);
+    w.finish(runs, WaitStatus::signaled(15));
+    let shown = |id| {
+        let job = w.cluster.job(id).expect("job");
+        sluice_controller::view::job_info(&w.cluster, job, w.now).exit_status
+    };
+    assert_eq!(
+        (shown(runs), shown(waits)),
+        (WaitStatus::signaled(15), WaitStatus::SUCCESS)
+    );
+    // The record for accounting is older.
+    assert_eq!(
+        w.cluster.job(runs).expect("job").exit_status,
+        WaitStatus::SUCCESS
+    );
     w.check();
 }

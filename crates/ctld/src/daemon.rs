@@ -265,6 +265,7 @@ async fn serve(
         store,
         feed: feed.as_ref().map(FeedHandle::status),
         default_accounts: parking_lot::RwLock::default(),
+        roles_known: watch::channel(false).0,
         encoded_jobs: Default::default(),
         bundle: parking_lot::RwLock::new(Arc::new(bundle)),
         conf_file,

@@ -219,6 +219,7 @@ impl Controller {
             }),
             feed: None,
             default_accounts: Default::default(),
+            roles_known: tokio::sync::watch::channel(true).0,
             encoded_jobs: Default::default(),
             bundle: parking_lot::RwLock::new(Arc::new(bundle)),
             conf_file: "/nonexistent/slurm.conf".into(),

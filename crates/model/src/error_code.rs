@@ -213,6 +213,8 @@ error_codes! {
     InvalidTimeMinLimit = 2124 "INVALID_TIME_MIN_LIMIT" "Invalid time-min specification (exceeds job's time or other limits)",
     /// `--immediate` under `defer`.
     Defer = 2125 "DEFER" "Immediate start is not possible while scheduling is deferred",
+    /// `--prefer` names a feature that no node has.
+    InvalidPrefer = 2133 "INVALID_PREFER" "Invalid preferred feature specification",
     /// Processes outlived SIGKILL.
     KillTaskFailed = 4001 "KILL_TASK_FAILED" "Kill task failed",
     /// Nothing left to kill.

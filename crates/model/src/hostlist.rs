@@ -268,7 +268,13 @@ where
 
 /// Sorts names as Slurm lists nodes: by prefix, names without number first, padded widths apart, then by number.
 pub fn sort_names(names: &mut [String]) {
-    names.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)).then_with(|| a.cmp(b)));
+    names.sort_by(|a, b| name_order(a, b));
+}
+
+/// The order of [`sort_names`].
+#[must_use]
+pub fn name_order(a: &str, b: &str) -> std::cmp::Ordering {
+    sort_key(a).cmp(&sort_key(b)).then_with(|| a.cmp(b))
 }
 
 fn sort_key(name: &str) -> (&str, bool, usize, u64) {

@@ -414,7 +414,9 @@ impl World {
                     self.now().0 + self.chance.between(0, 30) as i64,
                 ))
             }
-            _ => change.ntasks = Some(self.chance.between(1, 3) as u32),
+            // Components need nodes of their own, which these are for on one node only: more tasks than cores might need more
+            // nodes than there are for all of them together, and such a job waits for ever, here as in Slurm.
+            _ => change.ntasks = Some(self.chance.between(1, self.options.cores.min(3)) as u32),
         }
         change
     }

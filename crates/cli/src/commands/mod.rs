@@ -6,6 +6,7 @@ mod adopted;
 mod broadcast;
 pub mod caller;
 mod clusters;
+mod gres_help;
 mod job_results;
 mod log_levels;
 mod sacct;

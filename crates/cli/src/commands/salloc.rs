@@ -11,7 +11,7 @@ use super::caller::Place;
 use super::sbatch::{
     SUBMIT_PATIENCE, own_cluster, print_request, print_submit_error, refuse, send_all,
 };
-use super::{block_on, usage_error, watch};
+use super::{block_on, gres_help, usage_error, watch};
 use crate::client::Client;
 use crate::client::address::random_text;
 use crate::flags::Command;
@@ -58,6 +58,9 @@ fn with_allocation(
 ) -> i32 {
     let name = kind.name();
     let all = components::options(kind, &[], |name| place.variable(name), parts);
+    if let Some(code) = all.iter().find_map(gres_help::asked) {
+        return code;
+    }
     let caller = place.caller(line);
     let mut jobs = Vec::new();
     let mut variables = std::collections::BTreeMap::new();
@@ -115,13 +118,13 @@ async fn allocate(
             output::error_line(format!("{name}: {text}"));
         }
     };
-    let Some(job) = jobs.first() else {
+    if jobs.is_empty() {
         return 1;
-    };
+    }
     let mut client = match Client::connect(SUBMIT_PATIENCE).await {
         Ok(client) => client,
         Err(error) => {
-            print_submit_error(name, what, job, &error);
+            print_submit_error(name, what, &error);
             return 1;
         }
     };
@@ -139,7 +142,7 @@ async fn allocate(
             submitted.job_id
         }
         Err(error) => {
-            print_submit_error(name, what, job, &error);
+            print_submit_error(name, what, &error);
             return 1;
         }
     };

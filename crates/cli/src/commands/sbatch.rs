@@ -12,7 +12,7 @@ use sluice_proto::v1::SubmitTest;
 
 use super::caller::Place;
 use super::clusters::unreachable;
-use super::{block_on, usage_error, watch};
+use super::{block_on, gres_help, usage_error, watch};
 use crate::client::address::random_text;
 use crate::client::calls::Submitted;
 use crate::client::{Client, ClientError};
@@ -43,6 +43,7 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
         Ok(request) => request,
         Err(Failure::Usage(error)) => return usage_error(Command::Sbatch, &error),
         Err(Failure::Refused(refusal)) => return refuse(&refusal, "sbatch"),
+        Err(Failure::Answered(code)) => return code,
     };
     let code = block_on(submit(request, &place));
     place.exit_code(code)
@@ -59,6 +60,8 @@ pub(super) fn refuse(refusal: &Refusal, command: &str) -> i32 {
 enum Failure {
     Usage(crate::flags::getopt::UsageError),
     Refused(Refusal),
+    /// Only a question was asked.
+    Answered(i32),
 }
 
 impl From<Refusal> for Failure {
@@ -96,6 +99,9 @@ fn prepare(parsed: &Parsed, line: &[String], place: &Place) -> Result<Request, F
         |name| place.variable(name),
         &parts,
     );
+    if let Some(code) = all.iter().find_map(gres_help::asked) {
+        return Err(Failure::Answered(code));
+    }
     let caller = place.caller(line);
     let mut jobs: Vec<JobDescription> = Vec::new();
     let mut environment = None;
@@ -245,24 +251,13 @@ pub(super) async fn send_all(
 }
 
 /// Prints why a submission was refused. `what` is the command's word for it.
-pub(super) fn print_submit_error(
-    command: &str,
-    what: &str,
-    job: &JobDescription,
-    error: &ClientError,
-) {
+pub(super) fn print_submit_error(command: &str, what: &str, error: &ClientError) {
     if error.code() == Some(ErrorCode::InvalidGres) {
         output::error_line(format!(
             "{command}: error: {}",
             ErrorCode::InvalidGres.message()
         ));
         return;
-    }
-    if error.code() == Some(ErrorCode::InvalidPartitionName) {
-        output::error_line(format!(
-            "{command}: error: invalid partition specified: {}",
-            job.partitions.join(",")
-        ));
     }
     let text = error.to_string();
     let lines: Vec<&str> = text.lines().collect();
@@ -279,13 +274,13 @@ async fn submit(request: Request, place: &Place) -> i32 {
         jobs,
         quiet,
     } = request;
-    let Some(job) = jobs.first() else {
+    if jobs.is_empty() {
         return 1;
-    };
+    }
     let mut client = match Client::connect(SUBMIT_PATIENCE).await {
         Ok(client) => client,
         Err(error) => {
-            print_submit_error("sbatch", "Batch job submission failed", job, &error);
+            print_submit_error("sbatch", "Batch job submission failed", &error);
             return 1;
         }
     };
@@ -303,7 +298,7 @@ async fn submit(request: Request, place: &Place) -> i32 {
             } else {
                 "Batch job submission failed"
             };
-            print_submit_error("sbatch", what, job, &error);
+            print_submit_error("sbatch", what, &error);
             return 1;
         }
     };
@@ -332,12 +327,8 @@ async fn submit(request: Request, place: &Place) -> i32 {
         });
     }
     if options.has("wait") {
-        wait(
-            &mut client,
-            submitted.job_id,
-            job.array.is_some() || jobs.len() > 1,
-        )
-        .await
+        let several = jobs.len() > 1 || jobs.iter().any(|job| job.array.is_some());
+        wait(&mut client, submitted.job_id, several).await
     } else {
         0
     }

@@ -13,7 +13,7 @@ use sluice_model::multi_prog::{MultiProg, MultiProgError};
 use super::caller::Place;
 use super::sbatch::{SUBMIT_PATIENCE, print_request, print_submit_error, print_test, refuse, send};
 use super::srun_bindings::bindings;
-use super::{block_on, watch};
+use super::{block_on, gres_help, watch};
 use super::{srun_components, srun_inherit};
 use crate::client::Client;
 use crate::client::address::random_text;
@@ -42,6 +42,9 @@ pub fn run(parsed: &Parsed, line: &[String]) -> i32 {
     if options.get("mpi") == Some("list") {
         output::error_line("MPI plugin types are...\n\tnone");
         return 0;
+    }
+    if let Some(code) = gres_help::asked(&options) {
+        return code;
     }
     if let Some(refusal) = refused_early(&options, parsed) {
         return refuse(&refusal, "srun");
@@ -286,7 +289,7 @@ impl Srun {
         let mut client = match Client::connect(SUBMIT_PATIENCE).await {
             Ok(client) => client,
             Err(error) => {
-                print_submit_error("srun", "Unable to allocate resources", &job, &error);
+                print_submit_error("srun", "Unable to allocate resources", &error);
                 return 1;
             }
         };
@@ -401,7 +404,7 @@ impl Srun {
         let test_only = self.options.has("test-only");
         let submitted = send(client, &job, test_only).await.map_err(|error| {
             if error.code() != Some(ErrorCode::InvalidGres) {
-                print_submit_error("srun", WHAT, &job, &error);
+                print_submit_error("srun", WHAT, &error);
             } else {
                 output::error_line(format!("srun: error: {error}"));
             }

@@ -201,6 +201,16 @@ fn set_nodes(
     } else if let Some(file) = options.get("nodefile") {
         job.required_nodes = Some(node_file(file, caller.directory)?);
     }
+    let arbitrary = options
+        .get("distribution")
+        .and_then(|text| text.split([':', ',']).next())
+        .is_some_and(|first| first.eq_ignore_ascii_case("arbitrary"));
+    // srun may take them from SLURM_HOSTFILE.
+    if arbitrary && job.required_nodes.is_none() && options.command != Command::Srun {
+        return Err(Refusal::error(
+            "With Arbitrary distribution you need to specify a nodelist or hostfile with the -w option",
+        ));
+    }
     if let Some(list) = options.get("exclude") {
         job.excluded_nodes = Some(node_list(list, caller.directory)?);
     }

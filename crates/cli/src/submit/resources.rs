@@ -374,14 +374,13 @@ pub fn set_counts(options: &Options, job: &mut JobDescription) -> Result<Option<
     ]
     .iter()
     .any(|name| options.has(name));
-    if !overruled
-        && options.get("hint").is_some_and(|hint| {
-            // All but multithread mean one thread a core.
-            hint.split(',')
-                .any(|hint| !hint.eq_ignore_ascii_case("multithread"))
-        })
-    {
-        job.threads_per_core = Some(1);
+    let words = options.get("hint").filter(|_| !overruled);
+    for word in words.into_iter().flat_map(|hint| hint.split(',')) {
+        match word.to_ascii_lowercase().as_str() {
+            "nomultithread" | "compute_bound" => job.threads_per_core = Some(1),
+            "memory_bound" => (job.cores_per_socket, job.threads_per_core) = (Some(1), Some(1)),
+            _ => {}
+        }
     }
     Ok(shrink_nodes(options, job))
 }

@@ -8,7 +8,7 @@ use super::values::Values;
 use crate::cluster::*;
 use crate::diagnostic::{Detail, Diagnostics};
 use crate::keys::Scope;
-use sluice_model::hostlist::parse_hostlist;
+use sluice_model::hostlist::{name_order, parse_hostlist};
 use sluice_model::memory::MemoryMib;
 use std::collections::HashMap;
 
@@ -19,7 +19,8 @@ pub(crate) struct NodeContext<'a> {
     pub gres_lines: &'a [GresLine],
 }
 
-/// Reads all node lines in order.
+/// Reads all node lines. The nodes stand sorted by name, n2 before n10, as in Slurm's table: in whatever order they are written, they are
+/// listed and, where nothing else decides, taken in this one.
 pub(crate) fn nodes(
     lines: &[Values],
     context: &NodeContext<'_>,
@@ -57,6 +58,7 @@ pub(crate) fn nodes(
             nodes.push(node);
         }
     }
+    nodes.sort_by(|a, b| name_order(&a.name, &b.name));
     nodes
 }
 
@@ -389,7 +391,7 @@ pub(crate) fn node_sets(
     sets
 }
 
-/// The nodes that an expression of `Nodes=` means: names, ranges, node sets, ALL, feature{F}. In the order of the configuration, each once.
+/// The nodes that an expression of `Nodes=` means: names, ranges, node sets, ALL, feature{F}. In the order of the table, each once.
 pub(crate) fn expand(
     expression: &str,
     nodes: &[NodeConfig],

@@ -39,7 +39,7 @@ pub(super) fn check_heads(
             .is_some_and(|job| job.is_queued() && waits_for(cluster, job, now).is_none());
         waits
             && !told.contains(*id)
-            && !plan.starts.iter().any(|start| start.job == **id)
+            && !starts_whole(cluster, plan, **id)
             && !plan.impossible.iter().any(|(job, _)| job == *id)
             && !plan.missed_deadline.contains(*id)
     });
@@ -105,6 +105,18 @@ pub(super) fn check_heads(
             });
         }
     }
+}
+
+/// The plan leaves nothing of the job to wait. An array of which some tasks start waits with the others, and what is booked for
+/// them is ahead of those behind it.
+fn starts_whole(cluster: &Cluster, plan: &Plan, id: JobId) -> bool {
+    let starts = plan.starts.iter().filter(|start| start.job == id).count();
+    let tasks = cluster
+        .job(id)
+        .filter(|job| job.is_array_master())
+        .and_then(|job| job.array.as_ref())
+        .map_or(1, |array| array.pending.tasks.len());
+    starts >= tasks
 }
 
 /// Place in the queue.

@@ -221,10 +221,19 @@ fn update_one(
         Some(NodeStateRequest::Fail) => state.flags.insert(NodeStateFlags::FAIL),
         Some(NodeStateRequest::Resume | NodeStateRequest::Idle) => {
             let resumes = update.state == Some(NodeStateRequest::Resume);
-            if resumes && !may_resume(state) {
+            let allowed = if resumes {
+                may_resume(state)
+            } else {
+                node.jobs.is_empty()
+            };
+            if !allowed {
                 return Err(ErrorCode::InvalidNodeState.into());
             }
-            if resumes {
+            if !resumes {
+                state
+                    .flags
+                    .remove(NodeStateFlags::DRAIN | NodeStateFlags::FAIL);
+            } else {
                 state.flags.remove(
                     NodeStateFlags::DRAIN
                         | NodeStateFlags::FAIL
@@ -324,8 +333,7 @@ fn check_features(node: &Node, update: &NodeUpdate) -> Result<(), Rejection> {
     let active = update
         .active_features
         .as_deref()
-        .or(node.active_features.as_deref())
-        .unwrap_or_default();
+        .unwrap_or_else(|| node.effective_features());
     let touched = update.available_features.is_some() || update.active_features.is_some();
     if touched && !active.iter().all(|name| available.contains(name)) {
         return Err(Rejection::with_text(

@@ -196,7 +196,13 @@ pub fn prepare(
     {
         return Err(ErrorCode::ReservationInvalid.into());
     }
-    check_partitions(cluster, &request, submission)?;
+    check_partitions(cluster, &mut request, submission)?;
+    if request.extra.contains_key("reboot") && !caller.privileged {
+        return Err(Rejection {
+            notice: Some("rebooting of nodes is only allowed for admins".to_owned()),
+            ..Rejection::new(ErrorCode::AccessDenied)
+        });
+    }
     fill_defaults(&mut request, array.is_some());
     let id = cluster.next_job_id;
     Ok(record(cluster, submission, request, array, state, id, now))
@@ -320,6 +326,8 @@ fn check_licenses(cluster: &Cluster, text: &str) -> Result<(), Rejection> {
 }
 
 fn choose_partitions(cluster: &Cluster, request: &mut JobDescription) -> Result<(), Rejection> {
+    // A list of nothing is no list.
+    request.partitions.retain(|name| !name.is_empty());
     if request.partitions.is_empty() {
         let default = cluster
             .default_partition()
@@ -328,9 +336,10 @@ fn choose_partitions(cluster: &Cluster, request: &mut JobDescription) -> Result<
     }
     let mut chosen: Vec<(u16, String)> = Vec::new();
     for name in &request.partitions {
-        let mut partition = cluster
-            .partition(name)
-            .ok_or(ErrorCode::InvalidPartitionName)?;
+        let mut partition = cluster.partition(name).ok_or_else(|| Rejection {
+            notice: Some(format!("invalid partition specified: {name}")),
+            ..Rejection::new(ErrorCode::InvalidPartitionName)
+        })?;
         if !accepts(partition) {
             let alternate = partition
                 .config
@@ -365,15 +374,16 @@ fn accepts(partition: &Partition) -> bool {
     )
 }
 
-/// Checks the request against each partition. What is wrong whatever happens is refused; other faults are refused as
-/// EnforcePartLimits says and else show as the reason for waiting.
+/// Checks the request against each partition. What is wrong whatever happens is refused. Limits of partitions are enforced as
+/// EnforcePartLimits says: ALL wants none exceeded, ANY one partition whose limits are kept, and without it the job waits.
 fn check_partitions(
     cluster: &Cluster,
-    request: &JobDescription,
+    request: &mut JobDescription,
     submission: &Submission,
 ) -> Result<(), Rejection> {
     let mut first_fault: Option<Rejection> = None;
     let mut good = 0_usize;
+    let mut closed = Vec::new();
     for name in &request.partitions {
         let Some(partition) = cluster.partition(name) else {
             continue;
@@ -394,58 +404,70 @@ fn check_partitions(
         {
             return Err(ErrorCode::InvalidTimeLimit.into());
         }
-        match check_partition(cluster, request, submission, partition) {
+        let outcome = if is_open_to(config, request.uid, submission) {
+            check_partition(cluster, request, partition)
+        } else {
+            closed.push(name.clone());
+            Err(ErrorCode::PartitionGroupMissing.into())
+        };
+        match outcome {
             Ok(()) => good += 1,
             Err(rejection) => {
                 first_fault.get_or_insert(rejection);
             }
         }
     }
-    let Some(fault) = first_fault else {
-        return Ok(());
-    };
-    // A request that no node of the partition could ever satisfy is refused however limits are enforced.
+    // Who may use it is not looked at again before the start.
+    request.partitions.retain(|name| !closed.contains(name));
     let enforce_all =
         cluster.config.scheduling.enforce_part_limits == sluice_config::EnforcePartLimits::All;
-    if good == 0 || enforce_all {
-        Err(fault)
-    } else {
-        Ok(())
+    match first_fault {
+        Some(fault) if good == 0 || enforce_all => Err(fault),
+        _ => Ok(()),
     }
+}
+
+/// AllowGroups.
+fn is_open_to(config: &sluice_config::PartitionConfig, uid: u32, submission: &Submission) -> bool {
+    let allowed = |groups: &Vec<String>| {
+        submission
+            .group_names
+            .iter()
+            .any(|group| groups.contains(group))
+    };
+    uid == 0 || config.allow_groups.as_ref().is_none_or(allowed)
 }
 
 fn check_partition(
     cluster: &Cluster,
     request: &JobDescription,
-    submission: &Submission,
     partition: &Arc<Partition>,
 ) -> Result<(), Rejection> {
-    let config = &partition.config;
     let enforced =
         cluster.config.scheduling.enforce_part_limits != sluice_config::EnforcePartLimits::No;
-    if enforced {
-        let allowed_group = request.uid == 0
-            || config.allow_groups.as_ref().is_none_or(|allowed| {
-                submission
-                    .group_names
-                    .iter()
-                    .any(|group| allowed.contains(group))
-            });
-        if !allowed_group {
-            return Err(ErrorCode::PartitionGroupMissing.into());
-        }
-        if let Some(limit) = request.time_min.or(request.time_limit)
-            && exceeds(limit, config.max_time)
-        {
-            return Err(ErrorCode::InvalidTimeLimit.into());
-        }
-        if let Some(max) = config.max_nodes
-            && request.min_nodes.unwrap_or(1) > max
-        {
-            return Err(ErrorCode::InvalidNodeCount.into());
+    let normal = match select::ResourceRequest::new(request, partition, &cluster.config) {
+        // MaxMemPerNode and its like are limits of the partition too.
+        Err(error) if error.code == ErrorCode::InvalidTaskMemory && !enforced => return Ok(()),
+        normal => normal?,
+    };
+    select::feasible::names_exist(cluster, &normal)?;
+    match select::feasible::limit_exceeded(cluster, partition, request, &normal) {
+        Some(code) if enforced => return Err(code.into()),
+        // Nodes outside the partition are no limit that could be raised.
+        Some(ErrorCode::RequestedNodesNotInPartition) | None => {}
+        Some(_) => {
+            // More time than is allowed keeps a job from every partition that allows less.
+            let shortest = request.time_min;
+            if shortest.is_some_and(|least| exceeds(least, partition.config.max_time)) {
+                return Err(ErrorCode::InvalidTimeMinLimit.into());
+            }
+            return Ok(());
         }
     }
-    let normal = select::ResourceRequest::new(request, partition, &cluster.config)?;
+    // A held job may be changed before anything looks for nodes.
+    if request.hold || request.priority == Some(0) {
+        return Ok(());
+    }
     select::feasible::can_ever_run(cluster, partition, &normal)?;
     Ok(())
 }

@@ -271,7 +271,7 @@ fn update_one(
         array.pending.throttle = throttle;
     }
     if pending {
-        check_request(transaction, &request)?;
+        check_request(transaction, &request, job.priority == 0)?;
         // A hold for an impossible request ends when the request is changed.
         if job.reason == Reason::BadConstraints {
             job.reason = Reason::None;
@@ -421,26 +421,49 @@ fn update_shape(
     Ok(())
 }
 
-/// The changed request must still be possible in one of its partitions.
+/// The changed request must still be possible in one of its partitions. Limits of partitions are not enforced here, whatever
+/// EnforcePartLimits says: the job waits. A held job is not looked at closer than by the names it asks for.
 fn check_request(
     transaction: &Transaction<'_>,
     request: &sluice_model::job::JobDescription,
+    held: bool,
 ) -> Result<(), Rejection> {
+    let cluster = &transaction.cluster;
     let mut fault = None;
     for name in &request.partitions {
-        let Some(partition) = transaction.cluster.partition(name) else {
+        let Some(partition) = cluster.partition(name) else {
             continue;
         };
-        let possible =
-            select::ResourceRequest::new(request, partition, &transaction.cluster.config).and_then(
-                |normal| select::feasible::can_ever_run(transaction.cluster, partition, &normal),
-            );
-        match possible {
+        match check_in_partition(cluster, request, partition, held) {
             Ok(()) => return Ok(()),
-            Err(error) => fault = Some(Rejection::from(error)),
+            Err(rejection) => fault = Some(rejection),
         }
     }
     fault.map_or(Ok(()), Err)
+}
+
+fn check_in_partition(
+    cluster: &Cluster,
+    request: &JobDescription,
+    partition: &crate::cluster::Partition,
+    held: bool,
+) -> Result<(), Rejection> {
+    let normal = match select::ResourceRequest::new(request, partition, &cluster.config) {
+        Err(error) if error.code == ErrorCode::InvalidTaskMemory => {
+            return Err(ErrorCode::RequestedPartConfigUnavailable.into());
+        }
+        normal => normal?,
+    };
+    select::feasible::names_exist(cluster, &normal)?;
+    match select::feasible::limit_exceeded(cluster, partition, request, &normal) {
+        Some(ErrorCode::TooManyRequestedCpus) => {
+            Err(ErrorCode::RequestedPartConfigUnavailable.into())
+        }
+        Some(ErrorCode::RequestedNodesNotInPartition) | None if !held => {
+            Ok(select::feasible::can_ever_run(cluster, partition, &normal)?)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn set_priority(job: &mut Job, priority: u32, caller: &Caller) -> Result<(), Rejection> {

@@ -13,9 +13,9 @@ use sluice_model::sluid::Sluid;
 use sluice_model::time::UnixSeconds;
 
 use super::{compress_counts, default_distribution};
-use crate::cluster::{Allocation, Cluster, Job, Step};
+use crate::cluster::{Allocation, Cluster, Job, NodeAllocation, Step};
 use crate::command::tick::limit_end;
-use crate::select;
+use crate::select::{self, policy::node_shape};
 
 /// Names and values, in order.
 pub(super) type Variables = Vec<(String, String)>;
@@ -41,6 +41,19 @@ fn cpus_per_node(allocation: &Allocation) -> Vec<u32> {
         .iter()
         .map(|part| part.cpu_ids.len() as u32)
         .collect()
+}
+
+/// As [`cpus_per_node`], without the threads that `--threads-per-core` leaves idle.
+fn used_cpus_per_node(cluster: &Cluster, job: &Job, allocation: &Allocation) -> Vec<u32> {
+    let Some(used) = job.request.threads_per_core.filter(|used| *used > 0) else {
+        return cpus_per_node(allocation);
+    };
+    let count = |part: &NodeAllocation| {
+        let node = cluster.node(part.node);
+        let threads = node.map_or(1, |node| node_shape(node).threads.max(1));
+        part.cpu_ids.len() as u32 / threads * used.min(threads)
+    };
+    allocation.nodes.iter().map(count).collect()
 }
 
 fn node_list(allocation: &Allocation) -> String {
@@ -133,7 +146,7 @@ pub(super) fn script_environment(
     put(
         &mut v,
         "SLURM_JOB_CPUS_PER_NODE",
-        compress_counts(&cpus_per_node(allocation)),
+        compress_counts(&used_cpus_per_node(cluster, job, allocation)),
     );
     put(&mut v, "SLURM_CLUSTER_NAME", &cluster.config.cluster_name);
     put(&mut v, "SLURM_JOB_SLUID", sluid(cluster, job));
@@ -252,7 +265,7 @@ pub(super) fn job_environment(
     put(
         &mut v,
         "SLURM_JOB_CPUS_PER_NODE",
-        compress_counts(&cpus_per_node(allocation)),
+        compress_counts(&used_cpus_per_node(cluster, job, allocation)),
     );
     put(
         &mut v,

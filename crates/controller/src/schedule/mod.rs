@@ -75,12 +75,13 @@ fn asked(job: &Job) -> Option<TimeLimit> {
     })
 }
 
-/// The limit of a run that starts in `partition`: as asked for, else DefaultTime, else MaxTime. No limit is bounded by MaxTime.
+/// The limit of a run that starts in `partition`: as asked for, else DefaultTime, else MaxTime; MaxTime, too, where a job asks for
+/// more and can do with less (`--time-min`).
 #[must_use]
 pub fn time_limit_of(job: &Job, partition: &Partition) -> TimeLimit {
     let config = &partition.config;
     match asked(job) {
-        Some(TimeLimit::Unlimited) => config.max_time,
+        Some(limit) if limit > config.max_time && job.request.time_min.is_some() => config.max_time,
         Some(limit) => limit,
         None => config.default_time.unwrap_or(config.max_time),
     }
@@ -89,8 +90,8 @@ pub fn time_limit_of(job: &Job, partition: &Partition) -> TimeLimit {
 /// The limit asked for is above the partition's MaxTime.
 #[must_use]
 pub fn exceeds_time_limit(job: &Job, partition: &Partition) -> bool {
-    matches!(asked(job), Some(TimeLimit::Minutes(_)))
-        && time_limit_of(job, partition) > partition.config.max_time
+    let least = job.request.time_min.or(asked(job));
+    least.is_some_and(|limit| limit > partition.config.max_time)
 }
 
 /// When a job that holds nodes is expected to let go of them: its start plus its limit plus the time it was suspended. A job

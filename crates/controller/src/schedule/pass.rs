@@ -28,6 +28,8 @@ use crate::select::{FreeView, ResourceRequest, SelectError, feasible, sharing};
 pub(super) struct Ground<'a> {
     pub(super) partition: &'a Arc<Partition>,
     pub(super) policy: PartitionPolicy,
+    /// CPUs that its jobs can have at most.
+    pub(super) cpus: u64,
     pub(super) all: Vec<u32>,
     pub(super) usable: Arc<Vec<u32>>,
     /// A job of it waits for resources.
@@ -111,6 +113,7 @@ impl<'a> Pass<'a> {
                 Ground {
                     partition,
                     policy,
+                    cpus: feasible::cpus_of(cluster, partition),
                     all,
                     usable,
                     blocked: false,
@@ -291,9 +294,20 @@ impl<'a> Pass<'a> {
         }
         let ground = &self.grounds[record.partition];
         if let Some(reason) = feasible::partition_limits(self.cluster, job, ground.partition) {
+            // What is larger than all of the partition is told as such.
+            let reason = match ResourceRequest::with_policy(&job.request, &ground.policy) {
+                Ok(request)
+                    if reason == Reason::PartitionNodeLimit
+                        && u64::from(request.num_cpus()) > ground.cpus =>
+                {
+                    Reason::PartitionConfig
+                }
+                _ => reason,
+            };
             self.note(job.id, reason, None, None, None);
             return None;
         }
+        let cpus = ground.cpus;
         let limit = time_limit_of(job, ground.partition);
         let passed_over = !self.backfill && ground.blocked;
         if self.misses_deadline(job, limit) {
@@ -304,6 +318,20 @@ impl<'a> Pass<'a> {
             return None;
         }
         match self.class_of(job, record.partition) {
+            Ok(class) if u64::from(self.classes[class].request.num_cpus()) > cpus => {
+                self.note(job.id, Reason::PartitionConfig, None, None, None);
+                None
+            }
+            Ok(class)
+                if feasible::has_wrong_node_count(
+                    self.grounds[record.partition].partition,
+                    &job.request,
+                    &self.classes[class].request,
+                ) =>
+            {
+                self.note(job.id, Reason::PartitionNodeLimit, None, None, None);
+                None
+            }
             Ok(class) => Some(Subject {
                 job,
                 ground: record.partition,

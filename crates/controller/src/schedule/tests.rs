@@ -1,10 +1,12 @@
 //! Scenarios of the scheduler: each names the rule or the field case that it keeps.
 
 use proptest::prelude::*;
+use sluice_model::reason::Reason;
 use sluice_model::state::JobState;
 
 use super::PlanOptions;
 use super::scenario::{EPOCH, World, check};
+use crate::plan::PlanNote;
 
 /// The head books the end of what runs; what does not fit beside it waits.
 #[test]
@@ -472,6 +474,18 @@ proptest! {
             world.pass();
             for (id, _) in world.last_plan.impossible.clone() {
                 world.end(id);
+            }
+            // More than the partition has: these would wait for ever.
+            let too_large = |note: &PlanNote| {
+                let limit = matches!(
+                    note.reason,
+                    Reason::PartitionNodeLimit | Reason::PartitionConfig
+                );
+                limit && note.expected_start.is_none()
+            };
+            let notes = world.last_plan.notes.clone();
+            for (id, _) in notes.iter().filter(|(_, note)| too_large(note)) {
+                world.end(*id);
             }
             let waiting = world.cluster.pending.len();
             if waiting == 0 && round > 3 {

@@ -6,10 +6,13 @@
 use std::collections::BTreeMap;
 
 use sluice_model::error_code::ErrorCode;
+use sluice_model::job::JobDescription;
 use sluice_model::partition::PartitionState;
 use sluice_model::reason::Reason;
+use sluice_model::time::TimeLimit;
 
 use super::choose::choose;
+use super::constraint::Constraint;
 use super::fit::{self, Shortage};
 use super::inventory::{FreeView, NodeFacts};
 use super::policy::PartitionPolicy;
@@ -66,7 +69,13 @@ fn test(
     request: &ResourceRequest,
     view: &FreeView<'_>,
 ) -> Result<(), SelectError> {
-    names_exist(cluster, partition, request)?;
+    names_exist(cluster, request)?;
+    if names_outside(cluster, partition, request) {
+        return Err(SelectError::new(
+            ErrorCode::RequestedNodeConfigUnavailable,
+            "",
+        ));
+    }
     if request.min_nodes as usize > partition.nodes.len() {
         return Err(SelectError::new(ErrorCode::InvalidNodeCount, ""));
     }
@@ -160,12 +169,85 @@ fn quick_yes(cluster: &Cluster, partition: &Partition, request: &ResourceRequest
     false
 }
 
-/// Nodes, features and GRES that the request names.
-fn names_exist(
+/// The request names nodes that the partition has not.
+fn names_outside(cluster: &Cluster, partition: &Partition, request: &ResourceRequest) -> bool {
+    request.required_nodes.iter().any(|name| {
+        cluster
+            .node_index
+            .get(name.as_str())
+            .is_some_and(|index| partition.nodes.binary_search(index).is_err())
+    })
+}
+
+/// CPUs that jobs of the partition can have at most.
+#[must_use]
+pub fn cpus_of(cluster: &Cluster, partition: &Partition) -> u64 {
+    let most = partition.config.max_cpus_per_node.unwrap_or(u32::MAX);
+    partition
+        .nodes
+        .iter()
+        .filter_map(|index| cluster.node(*index))
+        .filter(|node| node.configured)
+        .map(|node| u64::from(node.cpu_count().min(most)))
+        .sum()
+}
+
+/// A limit of the partition that the request exceeds. EnforcePartLimits decides whether such a job is refused with this code or
+/// waits; nodes are not looked at one by one. In Slurm's order.
+#[must_use]
+pub fn limit_exceeded(
     cluster: &Cluster,
     partition: &Partition,
+    description: &JobDescription,
     request: &ResourceRequest,
-) -> Result<(), SelectError> {
+) -> Option<ErrorCode> {
+    let config = &partition.config;
+    if u64::from(request.num_cpus()) > cpus_of(cluster, partition) {
+        return Some(ErrorCode::TooManyRequestedCpus);
+    }
+    if names_outside(cluster, partition, request) {
+        return Some(ErrorCode::RequestedNodesNotInPartition);
+    }
+    if wrong_node_count(partition, description, request.min_nodes) {
+        return Some(ErrorCode::InvalidNodeCount);
+    }
+    let asked = description.time_limit.map(|limit| match limit {
+        TimeLimit::Minutes(0) => TimeLimit::Unlimited,
+        limit => limit,
+    });
+    // Even where less time would do (--time-min).
+    asked
+        .is_some_and(|limit| limit > config.max_time)
+        .then_some(ErrorCode::InvalidTimeLimit)
+}
+
+/// As [`limit_exceeded`] of the number of nodes alone.
+#[must_use]
+pub fn has_wrong_node_count(
+    partition: &Partition,
+    description: &JobDescription,
+    request: &ResourceRequest,
+) -> bool {
+    wrong_node_count(partition, description, request.min_nodes)
+}
+
+/// More nodes than the partition has or lets a job have, or fewer than a job must take.
+fn wrong_node_count(partition: &Partition, description: &JobDescription, fewest: u32) -> bool {
+    let config = &partition.config;
+    fewest as usize > partition.nodes.len()
+        || config.max_nodes.is_some_and(|most| {
+            fewest > most || description.max_nodes.is_some_and(|asked| asked > most)
+        })
+        || description
+            .max_nodes
+            .is_some_and(|asked| asked < config.min_nodes)
+}
+
+/// Nodes, features and GRES that the request names.
+///
+/// # Errors
+/// Slurm's code for the first that does not exist.
+pub fn names_exist(cluster: &Cluster, request: &ResourceRequest) -> Result<(), SelectError> {
     let unknown = |name: &&String| !cluster.node_index.contains_key(name.as_str());
     if request
         .required_nodes
@@ -176,36 +258,24 @@ fn names_exist(
     {
         return Err(SelectError::new(ErrorCode::InvalidNodeName, ""));
     }
-    let outside = |name: &&String| {
-        cluster
-            .node_index
-            .get(name.as_str())
-            .is_some_and(|index| partition.nodes.binary_search(index).is_err())
-    };
-    if request.required_nodes.iter().find(outside).is_some() {
-        return Err(SelectError::new(
-            ErrorCode::RequestedNodesNotInPartition,
-            "",
-        ));
-    }
     let parameters = &cluster.config.scheduling.parameters;
-    for (constraint, unchecked) in [
-        (&request.constraint, parameters.ignore_constraint_validation),
-        (&request.prefer, parameters.ignore_prefer_validation),
+    for (constraint, unchecked, code) in [
+        (
+            &request.constraint,
+            parameters.ignore_constraint_validation,
+            ErrorCode::InvalidFeature,
+        ),
+        (
+            &request.prefer,
+            parameters.ignore_prefer_validation,
+            ErrorCode::InvalidPrefer,
+        ),
     ] {
-        let Some(constraint) = constraint.as_ref().filter(|_| !unchecked) else {
-            continue;
-        };
-        for name in constraint.feature_names() {
-            let known = |features: &[String]| features.iter().any(|f| f == name);
-            let exists = cluster.nodes.iter().any(|node| {
-                known(&node.config.features)
-                    || node.features.as_deref().is_some_and(known)
-                    || node.active_features.as_deref().is_some_and(known)
-            });
-            if !exists {
-                return Err(SelectError::new(ErrorCode::InvalidFeature, ""));
-            }
+        let known = constraint
+            .as_ref()
+            .is_none_or(|constraint| unchecked || features_exist(cluster, constraint));
+        if !known {
+            return Err(SelectError::new(code, ""));
         }
     }
     for gres in request.gres_requests() {
@@ -219,6 +289,18 @@ fn names_exist(
         }
     }
     Ok(())
+}
+
+/// Some node has each feature that is named, active or not.
+fn features_exist(cluster: &Cluster, constraint: &Constraint) -> bool {
+    constraint.feature_names().into_iter().all(|name| {
+        let known = |features: &[String]| features.iter().any(|f| f == name);
+        cluster.nodes.iter().any(|node| {
+            known(&node.config.features)
+                || node.features.as_deref().is_some_and(known)
+                || node.active_features.as_deref().is_some_and(known)
+        })
+    })
 }
 
 /// What a partition's own rules say against starting a job in it now.
@@ -252,14 +334,7 @@ pub fn partition_limits(cluster: &Cluster, job: &Job, partition: &Partition) -> 
         return Some(Reason::QOSNotAllowed);
     }
     let request = &job.request;
-    let fewest = request.min_nodes.unwrap_or(1).max(1);
-    let too_many =
-        fewest as usize > partition.nodes.len() || config.max_nodes.is_some_and(|max| fewest > max);
-    if too_many
-        || request
-            .max_nodes
-            .is_some_and(|most| most < config.min_nodes)
-    {
+    if wrong_node_count(partition, request, request.min_nodes.unwrap_or(1).max(1)) {
         return Some(Reason::PartitionNodeLimit);
     }
     if crate::schedule::exceeds_time_limit(job, partition) {

@@ -146,6 +146,14 @@ pub fn need(
     if request.enforce_binding && gpus > 0 && cpus > near_cpus(facts) {
         return Err(Shortage::Cpus);
     }
+    // The threads of a core that a job leaves idle are its own and cost it no memory.
+    let paid = match request.geometry[2] {
+        Some(used) if request.unit != ConsumedUnit::Cpu => {
+            let threads = facts.threads.max(1);
+            cpus / u64::from(threads) * u64::from(used.clamp(1, threads))
+        }
+        _ => cpus,
+    };
     let memory = match request.memory {
         MemoryRequest::WholeNode => facts.memory,
         MemoryRequest::PerNode(m) => m,
@@ -157,9 +165,9 @@ pub fn need(
             if asked > facts.memory {
                 return Err(Shortage::Memory);
             }
-            m.saturating_mul(cpus).min(facts.memory)
+            m.saturating_mul(paid).min(facts.memory)
         }
-        MemoryRequest::PerCpu(m) => m.saturating_mul(cpus),
+        MemoryRequest::PerCpu(m) => m.saturating_mul(paid),
         MemoryRequest::PerGpu(m) => m.saturating_mul(gpus),
     };
     let limit = if request.track_memory {

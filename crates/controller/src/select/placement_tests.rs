@@ -342,7 +342,7 @@ fn preferred_features() {
     let answer = |words: &str| {
         can_ever_run(&cluster, partition, &request_for(&cluster, words)).map_err(|e| e.code)
     };
-    assert_eq!(answer("prefer=nosuch"), Err(ErrorCode::InvalidFeature));
+    assert_eq!(answer("prefer=nosuch"), Err(ErrorCode::InvalidPrefer));
     assert_eq!(answer("prefer=a"), Ok(()));
 }
 

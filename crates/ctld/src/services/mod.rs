@@ -39,6 +39,8 @@ pub struct Shared {
     pub roles: Arc<Roles>,
     /// Default account of each user on this cluster, by uid, as accounting last said.
     pub default_accounts: RwLock<std::collections::HashMap<u32, String>>,
+    /// Becomes true once accounting has said for the first time who may do what and who is charged how.
+    pub roles_known: watch::Sender<bool>,
     /// Cluster key.
     pub key: Arc<TokenKey>,
     /// Database.

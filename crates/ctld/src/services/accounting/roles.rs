@@ -15,12 +15,19 @@ use tokio::sync::watch;
 
 use super::super::Shared;
 use crate::auth::Role;
+use crate::core::now;
 
 /// Time between two looks: another controller may change rights in a database that is shared.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// Time between two looks until the first one succeeds.
 const FIRST_INTERVAL: Duration = Duration::from_secs(2);
+
+/// After its start the controller waits this long at most for accounting before it takes a job.
+const FIRST_WAIT: Duration = Duration::from_secs(3);
+
+/// Time between two looks until the first one succeeds and submissions wait for it.
+const EAGER_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Reads the rights of all users once.
 ///
@@ -61,7 +68,19 @@ pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
     shared.roles.set_admin_levels(levels);
     shared.roles.set_coordinators(coordinators);
     *shared.default_accounts.write() = accounts;
+    shared.roles_known.send_replace(true);
     Ok(())
+}
+
+/// Waits until the list was read for the first time, so that jobs submitted in the first moments are charged as later ones are.
+/// Not long: without its database the controller takes jobs all the same.
+pub async fn known(shared: &Shared) {
+    let mut known = shared.roles_known.subscribe();
+    let late = now().since(shared.started) >= FIRST_WAIT.as_secs() as i64;
+    if *known.borrow() || late || !shared.store.is_enabled() {
+        return;
+    }
+    let _ = tokio::time::timeout(FIRST_WAIT, known.wait_for(|known| *known)).await;
 }
 
 /// The accounts and all that are below them.
@@ -97,8 +116,14 @@ pub async fn keep_current(shared: Arc<Shared>, mut shutdown: watch::Receiver<boo
             Ok(()) => interval = INTERVAL,
             Err(error) => tracing::debug!("rights of users not read: {error}"),
         }
+        let waited_for = now().since(shared.started) < FIRST_WAIT.as_secs() as i64;
+        let pause = if waited_for && !*shared.roles_known.borrow() {
+            EAGER_INTERVAL
+        } else {
+            interval
+        };
         tokio::select! {
-            () = tokio::time::sleep(interval) => {}
+            () = tokio::time::sleep(pause) => {}
             _ = shutdown.changed() => return,
         }
     }

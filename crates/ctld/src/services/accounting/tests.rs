@@ -56,6 +56,7 @@ fn service(dir: &Path, more: &str, storage: StorageSettings) -> AccountingServic
     let shared = Shared {
         diagnostics: Arc::default(),
         default_accounts: parking_lot::RwLock::default(),
+        roles_known: watch::channel(false).0,
         encoded_jobs: Default::default(),
         core,
         sessions,

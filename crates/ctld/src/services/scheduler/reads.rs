@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 
 use sluice_accounting::FeedState;
 use sluice_controller::Cluster;
-use sluice_controller::cluster::{HetMembership, Job};
+use sluice_controller::cluster::{HetMembership, Job, Node};
 use sluice_controller::command::Caller;
 use sluice_controller::view;
 use sluice_model::error_code::ErrorCode;
+use sluice_model::hostlist::name_order;
 use sluice_model::ids::JobId;
 use sluice_model::state::{JobStateError, JobStateSelector};
 use sluice_proto::status_from;
@@ -208,13 +209,23 @@ pub(super) fn list_steps(shared: &Shared, job_id: Option<u32>, caller: &Caller) 
 pub(super) fn list_nodes(shared: &Shared, names: &[String]) -> ListNodesReply {
     let cluster = shared.core.snapshot();
     let user_name = |uid: u32| shared.user_name(uid);
-    let nodes = cluster
+    let mut chosen: Vec<_> = cluster
         .nodes
         .iter()
         .enumerate()
         .filter(|(_, node)| {
             node.configured && (names.is_empty() || names.contains(&node.config.name))
         })
+        .collect();
+    // Nodes made by hand stand behind the others; listed they are where their names put them.
+    let order = |(_, a): &(usize, &Arc<Node>), (_, b): &(usize, &Arc<Node>)| {
+        name_order(&a.config.name, &b.config.name)
+    };
+    if !chosen.is_sorted_by(|a, b| order(a, b).is_le()) {
+        chosen.sort_by(order);
+    }
+    let nodes = chosen
+        .into_iter()
         .map(|(at, node)| {
             view::node_info(
                 &cluster,

@@ -143,6 +143,7 @@ pub(in crate::services) async fn make(
         return Err(status_from(ErrorCode::ScriptMissing, ""));
     }
     check_sizes(&description)?;
+    super::super::accounting::roles::known(shared).await;
     let caller = shared.caller(identity);
     // Only root and SlurmUser may name another user; everybody else is who he is.
     let names_other = description.uid != identity.uid && description.uid != u32::MAX;
