@@ -12,6 +12,9 @@ use crate::select::{FreeView, ResourceRequest, SelectError, node_filters};
 /// Queue of single-node searches: earliest known time, weight, node.
 pub type SearchHeap = BinaryHeap<Reverse<(i64, u32, u32)>>;
 
+/// Lists of nodes, one for each filter of a request.
+pub type NodeLists = Vec<Arc<Vec<u32>>>;
+
 /// Usable nodes that pass the filters of a request, one list for each of them.
 fn lists(
     view: &FreeView<'_>,
@@ -38,7 +41,7 @@ pub struct Class {
     /// Usable nodes of the partition that pass the filters, ascending; one list for each alternative of a matching OR.
     pub variants: Vec<Arc<Vec<u32>>>,
     /// The request with what is preferred in place of the constraint, and its lists; tried first for a start now.
-    pub preferred: Option<(Arc<ResourceRequest>, Vec<Arc<Vec<u32>>>)>,
+    pub preferred: Option<(Arc<ResourceRequest>, NodeLists)>,
     /// Required nodes that cannot be used now.
     pub unavailable: Vec<String>,
     /// Why it can never run, once tested.
