@@ -8,6 +8,7 @@ mod recount;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sluice_model::gres::shares_gpus;
 use sluice_model::ids::JobId;
 use sluice_model::job::Exclusive;
 use sluice_model::state::JobState;
@@ -125,6 +126,8 @@ struct Taken {
     tenants: Vec<(Option<Exclusive>, Owner)>,
     devices: BTreeSet<(String, u32)>,
     counted: BTreeMap<(String, Option<String>), u64>,
+    /// GPUs of which somebody has units.
+    shared_gpus: BTreeSet<u32>,
     memory: u64,
     jobs: u32,
     whole: bool,
@@ -255,13 +258,17 @@ fn add_allocation(
             entry.memory += part.memory.0;
         }
         for given in &part.gres {
-            if given.indices.is_empty() {
+            let shared = shares_gpus(&given.name);
+            if shared {
+                entry.shared_gpus.extend(&given.indices);
+            }
+            if given.indices.is_empty() || shared {
                 *entry
                     .counted
                     .entry((given.name.clone(), given.type_name.clone()))
                     .or_default() += given.count;
             }
-            for index in &given.indices {
+            for index in given.indices.iter().filter(|_| !shared) {
                 let known = device_type(cluster, part, &given.name, *index)
                     .is_some_and(|t| t == given.type_name);
                 if !known || !entry.devices.insert((given.name.clone(), *index)) {
@@ -310,6 +317,13 @@ fn check_amounts(cluster: &Cluster, name: &str, taken: &Taken, violations: &mut 
             });
         }
     };
+    for gpu in &taken.shared_gpus {
+        let own = taken.devices.contains(&("gpu".to_owned(), *gpu));
+        // Whole nodes have both; they are alone.
+        if own && !taken.whole {
+            too_much("GPU as its own and shared".to_owned(), 2, 1);
+        }
+    }
     too_much("memory".to_owned(), taken.memory, node.config.real_memory.0);
     for ((gres, type_name), given) in &taken.counted {
         too_much(

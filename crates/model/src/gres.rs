@@ -41,6 +41,12 @@ impl FromStr for GresRequest {
     }
 }
 
+/// A resource of this name is a share of a GPU (`gres.conf(5)`).
+#[must_use]
+pub fn shares_gpus(name: &str) -> bool {
+    matches!(name, "shard" | "mps")
+}
+
 /// One item of a node's `Gres=`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GresItem {

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use sluice_config::NodeConfig;
+use sluice_model::gres::shares_gpus;
 use sluice_model::ids::StepId;
 use sluice_model::job::GresAllocation;
 
@@ -121,13 +122,18 @@ pub fn gpu_environment(
     gres: &[GresAllocation],
     audience: GpuAudience,
 ) -> Vec<(String, String)> {
-    let gpus: Vec<&GresAllocation> = gres.iter().filter(|gres| gres.name == "gpu").collect();
-    let count: u64 = gpus.iter().map(|gres| gres.count).sum();
-    if count == 0 {
+    let own: Vec<&GresAllocation> = gres.iter().filter(|gres| gres.name == "gpu").collect();
+    let count: u64 = own.iter().map(|gres| gres.count).sum();
+    // A job that shares a GPU sees that one.
+    let gpus: Vec<&GresAllocation> = gres
+        .iter()
+        .filter(|gres| gres.name == "gpu" || (count == 0 && shares_gpus(&gres.name)))
+        .collect();
+    if gpus.is_empty() {
         return Vec::new();
     }
     let mut environment = Vec::new();
-    if matches!(audience, GpuAudience::Step { .. }) {
+    if matches!(audience, GpuAudience::Step { .. }) && count > 0 {
         environment.push(("SLURM_GPUS_ON_NODE".to_owned(), count.to_string()));
     }
     let files = device_files(node, "gpu");
@@ -208,10 +214,11 @@ pub fn denied_devices(node: &NodeConfig, gres: &[GresAllocation]) -> Vec<PathBuf
     let mut names: Vec<&str> = node.gres.iter().map(|group| group.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    for name in names {
+    // Shares have no files of their own.
+    for name in names.into_iter().filter(|name| !shares_gpus(name)) {
         let granted: Vec<u32> = gres
             .iter()
-            .filter(|gres| gres.name == name)
+            .filter(|gres| gres.name == name || (name == "gpu" && shares_gpus(&gres.name)))
             .flat_map(|gres| gres.indices.iter().copied())
             .collect();
         for (index, file) in device_files(node, name).into_iter().enumerate() {

@@ -7,7 +7,7 @@ use super::nodes::{NodeContext, number_list};
 use super::values::Values;
 use crate::cluster::GresConfig;
 use crate::diagnostic::{Detail, Diagnostics};
-use sluice_model::gres::{GresItem, parse_count, parse_node_gres};
+use sluice_model::gres::{GresItem, parse_count, parse_node_gres, shares_gpus};
 use sluice_model::hostlist::parse_hostlist;
 use std::collections::HashSet;
 
@@ -71,7 +71,8 @@ fn gres_line(line: &Values, diags: &mut Diagnostics) -> Option<GresLine> {
         None => devices.max(1),
         Some(text) => {
             let count = parse_count(text).unwrap_or(1);
-            if devices > 0 && count != devices {
+            // The files of shares are the GPUs that are shared.
+            if devices > 0 && count != devices && !shares_gpus(name) {
                 let detail =
                     Detail::pair("Count", text).hint("leave Count out, or list as many files");
                 diags.error(

@@ -151,7 +151,11 @@ impl Node {
         let mut state = self.state;
         let running = self.jobs.len() > self.completing_jobs.len();
         if state.base == NodeState::Idle && running {
-            let full = self.used_cpus.iter().all(|used| *used);
+            // CPUs that the system keeps are nobody's.
+            let idle = self.used_cpus.iter().filter(|used| !**used).count();
+            let full = self.whole_node_job.is_some()
+                || idle == 0
+                || idle <= crate::select::policy::reserved_cpus(self).len();
             state.base = if full {
                 NodeState::Allocated
             } else {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use sluice_model::gres::shares_gpus;
 use sluice_model::ids::JobId;
 use sluice_model::launch::AgentOrder;
 use sluice_model::reason::Reason;
@@ -15,6 +16,7 @@ use crate::event::Event;
 use crate::launch;
 use crate::plan::{Plan, PlannedStart};
 use crate::queue::eligibility;
+use crate::select::shared_gres;
 use crate::select::sharing::{self, Owner};
 use crate::transaction::Transaction;
 
@@ -184,7 +186,38 @@ pub fn allocation_is_free(cluster: &Cluster, allocation: &Allocation, owner: &Ow
         });
         let memory_free = !cluster.config.scheduling.select.memory
             || node.used_memory.0.saturating_add(part.memory.0) <= node.config.real_memory.0;
-        cpus_free && memory_free && gres_is_free(node, part)
+        cpus_free && memory_free && gres_is_free(node, part) && shares_are_free(cluster, node, part)
+    })
+}
+
+/// No GPU is both shared and somebody's own, and units are to be had.
+fn shares_are_free(
+    cluster: &Cluster,
+    node: &crate::cluster::Node,
+    part: &crate::cluster::NodeAllocation,
+) -> bool {
+    if !node.gres.iter().any(|gres| shares_gpus(&gres.name)) {
+        return true;
+    }
+    let all = shared_gres::units(cluster, node);
+    let shared = shared_gres::shared_gpus(&all, node);
+    part.gres.iter().all(|given| {
+        if given.name == "gpu" {
+            return given
+                .indices
+                .iter()
+                .all(|gpu| shared.get(*gpu as usize) != Some(&true));
+        }
+        let each = given.count / (given.indices.len() as u64).max(1);
+        let of_name = |s: &&shared_gres::SharedUnits| node.gres[s.entry].name == given.name;
+        !shares_gpus(&given.name)
+            || given.indices.iter().all(|gpu| {
+                all.iter().filter(of_name).any(|s| {
+                    s.free
+                        .get(*gpu as usize)
+                        .is_some_and(|free| free.is_some_and(|f| f >= each))
+                })
+            })
     })
 }
 
@@ -196,7 +229,7 @@ fn gres_is_free(node: &crate::cluster::Node, part: &crate::cluster::NodeAllocati
                     && (given.type_name.is_none() || g.type_name == given.type_name)
             })
         };
-        if given.indices.is_empty() {
+        if given.indices.is_empty() || shares_gpus(&given.name) {
             return states()
                 .map(|g| g.count.saturating_sub(g.used_count))
                 .sum::<u64>()

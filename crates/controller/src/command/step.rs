@@ -484,7 +484,10 @@ fn room<'a>(
         for used in &taken.gres {
             for mine in &mut room.gres {
                 if mine.name == used.name && mine.type_name == used.type_name {
-                    mine.indices.retain(|index| !used.indices.contains(index));
+                    // Steps that share a GPU share it with each other too.
+                    if !sluice_model::gres::shares_gpus(&mine.name) {
+                        mine.indices.retain(|index| !used.indices.contains(index));
+                    }
                     mine.count = mine.count.saturating_sub(used.count);
                 }
             }

@@ -272,7 +272,9 @@ fn gres_states(config: &NodeConfig) -> Vec<GresState> {
             let first = first_by_name.entry(gres.name.as_str()).or_insert(0);
             let first_index = *first;
             // Countable GRES without devices (licence-like, huge counts) are not indexed.
-            let indexed = !gres.files.is_empty() || gres.name == "gpu";
+            // Shares of GPUs are counted; their files are those of the GPUs.
+            let indexed = (!gres.files.is_empty() || gres.name == "gpu")
+                && !sluice_model::gres::shares_gpus(&gres.name);
             *first += gres.count as u32;
             GresState {
                 name: gres.name.clone(),

@@ -12,6 +12,9 @@ use crate::select::{FreeView, ResourceRequest, SelectError, node_filters};
 /// Queue of single-node searches: earliest known time, weight, node.
 pub type SearchHeap = BinaryHeap<Reverse<(i64, u32, u32)>>;
 
+/// Lists of nodes, one for each filter of a request.
+pub type NodeLists = Vec<Arc<Vec<u32>>>;
+
 /// Usable nodes that pass the filters of a request, one list for each of them.
 fn lists(
     view: &FreeView<'_>,
@@ -31,7 +34,7 @@ fn lists(
 }
 
 /// A request with what is preferred in place of the constraint, and its lists of nodes.
-pub type Preferred = (Arc<ResourceRequest>, Vec<Arc<Vec<u32>>>);
+pub type Preferred = (Arc<ResourceRequest>, NodeLists);
 
 /// What is known about a class.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 //! config SelectTypeParameters=CR_Core          # a line of slurm.conf
 //! gresconf Name=gpu File=/dev/g[0-3] Cores=0-3 # a line of gres.conf
 //! topology SwitchName=s0 Nodes=n[1-4]          # a line of topology.conf
+//! yaml .- topology: a                          # a line of topology.yaml, after the dot
 //! nodes n[1-4] cpus=8 mem=16000 gres=gpu:4 features=a,b weight=2
 //! partition main tier=1 maxtime=2h nodes=n[1-2] state=DOWN …   # without one: `main` with all nodes
 //! down n2                                      # out of service
@@ -80,8 +81,13 @@ pub(crate) fn cluster_of(scenario: &str) -> Cluster {
             .collect()
     };
     let mut files = vec![("slurm.conf", slurm_conf(scenario))];
-    for (word, name) in [("gresconf", "gres.conf"), ("topology", "topology.conf")] {
-        let text = lines_of(word);
+    for (word, name) in [
+        ("gresconf", "gres.conf"),
+        ("topology", "topology.conf"),
+        ("yaml", "topology.yaml"),
+    ] {
+        let text = lines_of(word).replace("\n.", "\n");
+        let text = text.strip_prefix('.').unwrap_or(&text).to_owned();
         if !text.is_empty() {
             files.push((name, text));
         }
@@ -383,7 +389,7 @@ impl World {
     pub(crate) fn step(&mut self, line: &str) -> Option<String> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
-            "config" | "nodes" | "partition" | "gresconf" | "topology" => {}
+            "config" | "nodes" | "partition" | "gresconf" | "topology" | "yaml" => {}
             "down" | "up" => {
                 let base = if word == "down" {
                     NodeState::Down

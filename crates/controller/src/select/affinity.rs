@@ -94,7 +94,22 @@ pub(super) fn pick(
     let mut by_socket: BTreeMap<(usize, u32), u64> = BTreeMap::new();
     for (entry, gres) in record.gres.iter().enumerate() {
         let count = share.amounts[GRES_SLOT + entry] as usize;
-        if count == 0 || gres.used.is_empty() {
+        if count == 0 {
+            continue;
+        }
+        if let Some(shared) = view.shares(node).iter().find(|s| s.entry == entry) {
+            // With whole nodes a job has all that there is.
+            picked[entry] = if request.whole_node {
+                (0..)
+                    .zip(&shared.free)
+                    .filter_map(|(gpu, free)| free.map(|_| gpu))
+                    .collect()
+            } else {
+                vec![shared.gpu_for(count as u64, request.least_loaded_shares)?]
+            };
+            continue;
+        }
+        if gres.used.is_empty() {
             continue;
         }
         let free = &view.bits(node).gres[entry];

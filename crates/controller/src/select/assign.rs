@@ -2,6 +2,7 @@
 //!
 //! Invariant: an assignment holds exactly the amounts of its share, and nothing that was taken.
 
+use sluice_model::gres::shares_gpus;
 use sluice_model::job::GresAllocation;
 use sluice_model::memory::MemoryMib;
 
@@ -74,7 +75,13 @@ fn devices(
                 .filter_map(|device| gres.cpus.get(*device as usize))
                 .flatten(),
         );
-        let indices = devices.iter().map(|device| gres.first_index + device);
+        // Units of a shared GPU are told by the GPU.
+        let first = if shares_gpus(&gres.name) {
+            0
+        } else {
+            gres.first_index
+        };
+        let indices = devices.iter().map(|device| first + device);
         // Groups that differ only in their cores are one kind to the job.
         match given
             .iter_mut()

@@ -378,6 +378,15 @@ fn take_one_gres(
             Err(Shortage::Gres)
         };
     }
+    // Units of shared GPUs are all of one GPU.
+    if sluice_model::gres::shares_gpus(&gres.name)
+        && !entries().any(|(entry, _)| {
+            super::shared_gres::layout(facts.node, entry)
+                .is_none_or(|(per_gpu, _)| count <= per_gpu)
+        })
+    {
+        return Err(Shortage::Gres);
+    }
     // One entry that holds them all, the fullest such, before several.
     let one = entries()
         .map(|(entry, _)| (left_in(out, entry), entry))

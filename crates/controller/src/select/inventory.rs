@@ -4,10 +4,14 @@
 //! node's GRES, and where somebody shares or claims nodes those of [`super::sharing`]. Invariant: `free <= total` in every slot;
 //! a taken allocation lowers both the amounts and the bitmaps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use sluice_model::gres::shares_gpus;
 
 use sluice_model::job::Exclusive;
 
+use super::shared_gres::{self, SharedUnits};
 use super::sharing::{self, Extras, Owner, PoolLoads, Tenants, slot};
 use super::topology::{Net, Nets};
 use crate::cluster::{Allocation, Cluster, Node, NodeAllocation, NodeIndex, NodePhase};
@@ -128,6 +132,8 @@ pub struct FreeView<'a> {
     bits: Vec<Option<NodeBits>>,
     extras: Option<Arc<Extras>>,
     loads: PoolLoads,
+    /// What is to be had of shared GPUs, by node.
+    shares: BTreeMap<usize, Vec<SharedUnits>>,
     nets: Arc<Nets>,
     /// Nodes on which something is planned for later: what is free of them is not what a job may have.
     pub(crate) planned: Vec<bool>,
@@ -152,6 +158,7 @@ impl<'a> FreeView<'a> {
             bits: vec![None; cluster.nodes.len()],
             extras: Extras::of(cluster, claims),
             loads: PoolLoads::new(),
+            shares: BTreeMap::new(),
             nets: Arc::new(Nets::of(cluster)),
             planned: vec![false; cluster.nodes.len()],
         };
@@ -208,10 +215,40 @@ impl<'a> FreeView<'a> {
             };
             self.free.push(gres.count.saturating_sub(used));
         }
+        if node.gres.iter().any(|gres| shares_gpus(&gres.name)) {
+            self.add_shares(index.at(), node);
+        }
         facts.append_total(&mut self.total);
         let from = self.free.len();
         self.free.extend_from_slice(&self.total[from..]);
         self.facts.push(facts);
+    }
+
+    /// GPUs that are shared are no job's own, and the other way round.
+    fn add_shares(&mut self, at: usize, node: &Node) {
+        let all = shared_gres::units(self.cluster, node);
+        let base = self.free.len() - node.gres.len();
+        for shared in &all {
+            self.free[base + shared.entry] = shared.left();
+        }
+        let taken = shared_gres::shared_gpus(&all, node);
+        for (entry, gres) in node.gres.iter().enumerate() {
+            if gres.name == "gpu" {
+                let from = gres.first_index as usize;
+                let here = taken.get(from..from + gres.used.len()).unwrap_or(&[]);
+                let shared = here.iter().filter(|shared| **shared).count() as u64;
+                self.free[base + entry] = self.free[base + entry].saturating_sub(shared);
+            }
+        }
+        if !all.is_empty() {
+            self.shares.insert(at, all);
+        }
+    }
+
+    /// What is to be had of the shared GPUs of a node.
+    #[must_use]
+    pub fn shares(&self, node: usize) -> &[SharedUnits] {
+        self.shares.get(&node).map_or(&[], Vec::as_slice)
     }
 
     /// What running jobs take of the extra slots, and the nodes that they keep empty.
@@ -321,12 +358,26 @@ impl<'a> FreeView<'a> {
                     *free = false;
                 }
             }
-            let gres = facts
+            let mut gres: Vec<Vec<bool>> = facts
                 .node
                 .gres
                 .iter()
                 .map(|g| g.used.iter().map(|used| !used).collect())
                 .collect();
+            if let Some(all) = self.shares.get(&node) {
+                let shared = shared_gres::shared_gpus(all, facts.node);
+                let of_gpus = facts
+                    .node
+                    .gres
+                    .iter()
+                    .zip(&mut gres)
+                    .filter(|(g, _)| g.name == "gpu");
+                for (state, free) in of_gpus {
+                    for (device, free) in free.iter_mut().enumerate() {
+                        *free &= shared.get(state.first_index as usize + device) != Some(&true);
+                    }
+                }
+            }
             NodeBits { cpus, gres }
         })
     }
@@ -354,6 +405,24 @@ impl<'a> FreeView<'a> {
                 }
             }
             for given in &part.gres {
+                if let Some(all) = self.shares.get_mut(&node) {
+                    let record = self.facts[node].node;
+                    if given.name == "gpu" {
+                        for gpu in &given.indices {
+                            shared_gres::take_gpu(all, *gpu);
+                        }
+                    } else if shares_gpus(&given.name) {
+                        shared_gres::take_units(
+                            all,
+                            record,
+                            &given.name,
+                            &given.indices,
+                            given.count,
+                        );
+                        self.close_gpus(node, &given.indices);
+                        continue;
+                    }
+                }
                 for (entry, device) in devices_of(self.facts[node].node, given) {
                     if let Some(free) = self.bits(node).gres[entry].get_mut(device) {
                         *free = false;
@@ -371,6 +440,22 @@ impl<'a> FreeView<'a> {
         for node in self.kept_empty(allocation, partition) {
             let range = self.range(node);
             self.free[range].fill(0);
+        }
+    }
+
+    /// GPUs that are shared are no longer to be had as a whole.
+    fn close_gpus(&mut self, node: usize, gpus: &[u32]) {
+        let record = self.facts[node].node;
+        let bits = self.bits(node);
+        for (gres, free) in record.gres.iter().zip(&mut bits.gres) {
+            for gpu in gpus.iter().filter(|_| gres.name == "gpu") {
+                let device = gpu
+                    .checked_sub(gres.first_index)
+                    .and_then(|at| free.get_mut(at as usize));
+                if let Some(device) = device {
+                    *device = false;
+                }
+            }
         }
     }
 
@@ -430,7 +515,12 @@ fn amounts_of(facts: &NodeFacts<'_>, part: &NodeAllocation) -> Vec<u64> {
     amounts[CPU_SLOT] = (cores as u64 * u64::from(threads)).min(u64::from(node.cpu_count()));
     amounts[MEMORY_SLOT] = part.memory.0;
     for given in &part.gres {
-        if given.indices.is_empty() {
+        if shares_gpus(&given.name) {
+            add_units(node, given, &mut amounts);
+        } else if given.name == "gpu" {
+            add_gpu_units(node, given, &mut amounts);
+        }
+        if given.indices.is_empty() || shares_gpus(&given.name) {
             let entry = node
                 .gres
                 .iter()
@@ -445,6 +535,32 @@ fn amounts_of(facts: &NodeFacts<'_>, part: &NodeAllocation) -> Vec<u64> {
         }
     }
     amounts
+}
+
+/// Units of a shared GPU take the GPU too. (Two jobs that share it count it twice: an estimate that is on the safe side now.)
+fn add_units(node: &Node, given: &sluice_model::job::GresAllocation, amounts: &mut [u64]) {
+    for (entry, gres) in node.gres.iter().enumerate() {
+        let inside = |gpu: &&u32| {
+            **gpu >= gres.first_index && ((**gpu - gres.first_index) as usize) < gres.used.len()
+        };
+        if gres.name == "gpu" {
+            amounts[GRES_SLOT + entry] += given.indices.iter().filter(inside).count() as u64;
+        }
+    }
+}
+
+/// A GPU takes its units too.
+fn add_gpu_units(node: &Node, given: &sluice_model::job::GresAllocation, amounts: &mut [u64]) {
+    for (entry, gres) in node.gres.iter().enumerate() {
+        if !shares_gpus(&gres.name) {
+            continue;
+        }
+        if let Some((per_gpu, in_it)) = shared_gres::layout(node, entry) {
+            let shared = |gpu: &&u32| in_it.get(**gpu as usize) == Some(&true);
+            amounts[GRES_SLOT + entry] +=
+                given.indices.iter().filter(shared).count() as u64 * per_gpu;
+        }
+    }
 }
 
 /// The part of an allocation is still held.

@@ -16,6 +16,7 @@ mod near;
 mod placement_tests;
 pub mod policy;
 pub mod request;
+pub mod shared_gres;
 pub mod sharing;
 #[cfg(test)]
 mod tests;

@@ -359,3 +359,71 @@ fn unit_of_a_partition() {
         ["n1:0,1", "n1:2,3", "nowhere"]
     );
 }
+
+/// page gres: shards are units of GPUs; a GPU serves jobs that share it, or one that has it. Units of a job are of one GPU.
+#[test]
+fn shares_of_gpus() {
+    let nodes = "config GresTypes=gpu,shard
+        nodes n1 cpus=16 gres=gpu:2,shard:8
+        partition main";
+    let cluster = cluster_of(nodes);
+    let shard = |jobs: &[&str]| devices(&cluster, jobs);
+    assert_eq!(
+        shard(&[
+            "gres=shard:3",
+            "gres=shard:1",
+            "gres=shard:2",
+            "gres=shard:3"
+        ]),
+        [
+            "n1 gpu 0 cpus 0",
+            "n1 gpu 0 cpus 1",
+            "n1 gpu 1 cpus 2",
+            "nowhere"
+        ]
+    );
+    // The second GPU is still whole; the first is not to be had, and the second no longer shared.
+    assert_eq!(
+        shard(&[
+            "gres=shard:1",
+            "gres=gpu:1",
+            "gres=gpu:1",
+            "gres=shard:4",
+            "gres=shard:3"
+        ]),
+        [
+            "n1 gpu 0 cpus 0",
+            "n1 gpu 1 cpus 1",
+            "nowhere",
+            "nowhere",
+            "n1 gpu 0 cpus 2"
+        ]
+    );
+    let partition = cluster.partition("main").expect("partition main");
+    let answer = can_ever_run(&cluster, partition, &request_for(&cluster, "gres=shard:5"));
+    assert_eq!(
+        answer.map_err(|e| e.code),
+        Err(ErrorCode::RequestedNodeConfigUnavailable)
+    );
+    let spread = cluster_of(&format!(
+        "config SelectTypeParameters=CR_Core_Memory,LL_SHARED_GRES\n{nodes}"
+    ));
+    assert_eq!(
+        devices(&spread, &["gres=shard:1", "gres=shard:1"]),
+        ["n1 gpu 0 cpus 0", "n1 gpu 1 cpus 1"]
+    );
+    // The same in time: what is shared comes back when its jobs end. (The plan for B overlooks that A has the GPU then, which the
+    // pass at that time sees.)
+    check(
+        &format!(
+            "{nodes}
+             running R on=n1 gres=shard:4 limit=1h
+             running S on=n1 gres=shard:1 limit=2h
+             job A gres=gpu:1 limit=1h prio=1000
+             job B gres=shard:4 limit=1h prio=900
+             at 0 pass
+             at 1h pass"
+        ),
+        "A pending Resources, start 1h on n1; B pending Priority, start 1h on n1 | A starts n1; B pending Resources, start 2h on n1",
+    );
+}

@@ -56,6 +56,8 @@ pub struct PartitionPolicy {
     pub owners_matter: bool,
     /// CR_CORE_DEFAULT_DIST_BLOCK.
     pub cores_in_blocks: bool,
+    /// LL_SHARED_GRES.
+    pub least_loaded_shares: bool,
     /// ENFORCE_BINDING_GRES.
     pub enforce_binding: bool,
     /// Topology of the partition by name.
@@ -128,6 +130,7 @@ impl PartitionPolicy {
             },
             owners_matter: true,
             cores_in_blocks: select.core_default_dist_block,
+            least_loaded_shares: select.other.iter().any(|option| option == "LL_SHARED_GRES"),
             enforce_binding: select
                 .other
                 .iter()

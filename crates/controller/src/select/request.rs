@@ -86,6 +86,8 @@ pub struct ResourceRequest {
     pub gres_per_socket: Vec<GresRequest>,
     /// Only cores near the devices.
     pub enforce_binding: bool,
+    /// LL_SHARED_GRES: units of the shared GPU with the most left.
+    pub least_loaded_shares: bool,
     /// Any cores, as if no device had some near it.
     pub disable_binding: bool,
     /// CPUs for each GPU.
@@ -252,6 +254,7 @@ impl ResourceRequest {
             enforce_binding: !disable_binding
                 && (policy.enforce_binding
                     || extra("gres-flags").is_some_and(|flags| flag_in(flags, "enforce-binding"))),
+            least_loaded_shares: policy.least_loaded_shares,
             disable_binding,
             cpus_per_gpu: request
                 .cpus_per_gpu

@@ -178,3 +178,35 @@ fn weight_first() {
     );
     assert_eq!(places(&cluster, &["nodes=2"]), ["n[1-2]"]);
 }
+
+/// topology.yaml: a partition takes the network that it names, others the default one.
+#[test]
+fn networks_of_partitions() {
+    check(
+        "nodes n[1-4] cpus=1
+         yaml .- topology: racks
+         yaml .  cluster_default: true
+         yaml .  tree:
+         yaml .    switches:
+         yaml .    - {switch: s0, nodes: 'n[1-2]'}
+         yaml .    - {switch: s1, nodes: 'n[3-4]'}
+         yaml .- topology: even
+         yaml .  tree:
+         yaml .    switches:
+         yaml .    - {switch: t0, nodes: 'n[1,3]'}
+         yaml .    - {switch: t1, nodes: 'n[2,4]'}
+         yaml .- topology: none
+         yaml .  flat: true
+         partition main
+         partition other Topology=even
+         partition any Topology=none
+         running R on=n1 limit=1h
+         job A nodes=2 limit=1h prio=1000 partition=other
+         job B nodes=2 limit=1h prio=900
+         at 0 pass
+         at 1h pass
+         job C nodes=4 limit=1h prio=800 partition=any
+         at 2h pass",
+        "A starts n[2,4]; B pending Resources, start 1h on n[1-2] | B starts n[1-2] | C starts n[1-4]",
+    );
+}
