@@ -105,7 +105,7 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         state: job.state,
         reason,
         reason_text,
-        priority: shown_priority(job),
+        priority: cluster.priority_of(job),
         partition: if pending && !job.request.partitions.is_empty() {
             job.request.partitions.join(",")
         } else {
@@ -123,10 +123,7 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         // A held job that is to begin later is eligible then at the earliest.
         eligible_time: job.eligible_time.or(job.begin_time),
         // Priority by age begins when the job could run.
-        accrue_time: job
-            .eligible_time
-            .max(job.eligible_time.and(job.accrue_reset))
-            .filter(|time| *time <= now),
+        accrue_time: crate::priority::accrue_time(cluster, job).filter(|time| *time <= now),
         start_time,
         end_time,
         suspend_time: job.suspend_time,
@@ -260,14 +257,6 @@ pub fn file_path(cluster: &Cluster, job: &Job, pattern: Option<&str>) -> String 
         path
     } else {
         format!("{}/{path}", job.request.work_dir.trim_end_matches('/'))
-    }
-}
-
-/// What its place in the queue follows from; 0 of a job that is held, and of no other.
-fn shown_priority(job: &Job) -> u32 {
-    match job.priority {
-        0 => 0,
-        _ => u32::try_from(job.standing().max(1)).unwrap_or(u32::MAX),
     }
 }
 

@@ -93,7 +93,7 @@ fn bill(cluster: &Cluster, partition: &Partition, tres: &mut Tres) {
     tres.set(TresKind::Billing, billing);
 }
 
-/// The billing figure for some resources under a partition's weights. Without weights it is the number of CPUs.
+/// The billing figure for some resources under a partition's weights, as it is shown: cut to a whole number.
 #[must_use]
 pub fn billing(
     tres: &Tres,
@@ -101,8 +101,19 @@ pub fn billing(
     max_tres: bool,
     max_tres_gres: bool,
 ) -> u64 {
+    billing_units(tres, weights, max_tres, max_tres_gres) as u64
+}
+
+/// The billing figure as usage counts it: not cut. Without weights it is the number of CPUs.
+#[must_use]
+pub fn billing_units(
+    tres: &Tres,
+    weights: &[(TresKind, f64)],
+    max_tres: bool,
+    max_tres_gres: bool,
+) -> f64 {
     if weights.is_empty() {
-        return tres.get(&TresKind::Cpu);
+        return tres.get(&TresKind::Cpu) as f64;
     }
     let (mut highest, mut sum) = (0.0_f64, 0.0_f64);
     for (kind, weight) in weights {
@@ -120,7 +131,7 @@ pub fn billing(
             sum += amount;
         }
     }
-    (highest + sum) as u64
+    highest + sum
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The Scheduler service: submissions, reads, and everything users do to jobs, steps and nodes.
 
 mod reads;
+pub(in crate::services) use reads::may_see;
 pub(in crate::services) mod submission;
 mod targets;
 mod watch;
