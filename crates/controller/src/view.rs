@@ -6,7 +6,7 @@
 use sluice_model::filename::{FilenameContext, expand_pattern};
 use sluice_model::hostlist::collapse_hostlist;
 use sluice_model::ids::StepId;
-use sluice_model::job::{JobDescription, JobInfo, NodeAllocationInfo};
+use sluice_model::job::{JobDescription, JobInfo, NodeAllocationInfo, PartitionPriority};
 use sluice_model::memory::MemoryMib;
 use sluice_model::node::{NodeGres, NodeInfo};
 use sluice_model::node_state::NodeStateFlags;
@@ -177,6 +177,8 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         het_job_id: job.het.map(|het| het.leader),
         het_job_offset: job.het.map(|het| het.offset),
         het_job_id_set: job.het.map(|het| het.id_set()),
+        association_id: job.association.unwrap_or(0),
+        priority_by_partition: priority_by_partition(cluster, job),
     }
 }
 
@@ -258,6 +260,24 @@ pub fn file_path(cluster: &Cluster, job: &Job, pattern: Option<&str>) -> String 
     } else {
         format!("{}/{path}", job.request.work_dir.trim_end_matches('/'))
     }
+}
+
+/// Priorities of a waiting job that names several partitions; 0 where it is held.
+fn priority_by_partition(cluster: &Cluster, job: &Job) -> Vec<PartitionPriority> {
+    if !job.state.is_pending() || job.request.partitions.len() < 2 {
+        return Vec::new();
+    }
+    let priority = |name: &str| match job.priority {
+        0 => 0,
+        _ => u32::try_from(cluster.standing_in(job, name).max(1)).unwrap_or(u32::MAX),
+    };
+    let names = job.request.partitions.iter();
+    names
+        .map(|name| PartitionPriority {
+            partition: name.clone(),
+            priority: priority(name),
+        })
+        .collect()
 }
 
 /// A step as the commands show it.

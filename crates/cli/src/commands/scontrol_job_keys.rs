@@ -134,7 +134,8 @@ pub(super) fn set_job(
                 name: "Priority",
                 value,
             };
-            let computed = ["infinite", "unlimited"].contains(&value.to_ascii_lowercase().as_str());
+            let computed =
+                ["infinite", "unlimited", "-1"].contains(&value.to_ascii_lowercase().as_str());
             update.priority = Some(if computed {
                 PRIORITY_COMPUTED
             } else {

@@ -1,7 +1,7 @@
 //! Columns of sprio: what makes the priority of a waiting job.
 //!
-//! Upper-case letters are weighted and rounded, lower-case ones between 0 and 1. The priority is the sum of the terms, rounded
-//! too, while the queue goes by the sum cut to an integer. Source: sprio(1) and its output.
+//! Upper-case letters are weighted and rounded, lower-case ones between 0 and 1. The priority is the sum of the terms before they are
+//! rounded, cut to an integer. Source: sprio(1) and its output.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -230,7 +230,7 @@ pub static FIELDS: &[Field<PriorityRow>] = &[
         })
     }),
     field('Y', "Priority", "PRIORITY", |row| {
-        of_job(row, |job| format!("{:.0}", job.priority))
+        of_job(row, |job| (job.priority as u64).to_string())
     }),
 ];
 

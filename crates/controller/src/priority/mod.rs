@@ -148,6 +148,7 @@ pub fn accrue_time(cluster: &Cluster, job: &Job) -> Option<UnixSeconds> {
 /// What must be done before an event changes the state: what a job has run is charged before it ends or shrinks.
 pub fn before(cluster: &mut Cluster, event: &Event) {
     let (id, time) = match event {
+        Event::JobReleased { job_id, .. } => return waiting_begins_again(cluster, *job_id),
         Event::JobEnded(end) => (end.job_id, end.time),
         Event::JobRequeued(requeue) => (requeue.job_id, requeue.time),
         Event::JobShrunk { job_id, time, .. } => (*job_id, *time),
@@ -158,12 +159,21 @@ pub fn before(cluster: &mut Cluster, event: &Event) {
     }
 }
 
+/// A job that was held is released: its waiting begins again, in priority/basic with a number behind all others.
+fn waiting_begins_again(cluster: &mut Cluster, id: JobId) {
+    let held = cluster.jobs.get(&id).is_some_and(|job| job.priority == 0);
+    if let Some(priority) = cluster.priorities.jobs.get_mut(&id).filter(|_| held) {
+        priority.idle_secs = 0;
+        priority.number = 0;
+    }
+}
+
 /// Keeps priorities in step with an event that has just been applied.
 pub fn after(cluster: &mut Cluster, event: &Event) {
     match event {
         Event::JobSubmitted { job } => calculate::anew(cluster, job.id, job.submit_time),
         Event::JobUpdated { job, time } => calculate::anew(cluster, job.id, *time),
-        Event::JobReleased { job_id, time, .. } => calculate::restarted(cluster, *job_id, *time),
+        Event::JobReleased { job_id, time, .. } => calculate::anew(cluster, *job_id, *time),
         Event::JobRequeued(requeue) => {
             calculate::restarted(cluster, requeue.job_id, requeue.time);
         }
