@@ -677,6 +677,74 @@ fn policy_acts_at_once() {
     assert_eq!(priority(&w, by_default), 1000);
 }
 
+/// NO_NORMAL_ALL: priorities, job factor and TRES counts themselves are weighted.
+#[test]
+fn raw_values_where_they_are_not_to_be_normal() {
+    let mut w = World::with_conf(&conf(
+        "PriorityFlags=NO_NORMAL_ALL\nPriorityWeightAssoc=1\nPriorityWeightPartition=10\n\
+         PriorityWeightQOS=100\nPriorityWeightTRES=cpu=1000\n\
+         PartitionName=main Nodes=n[1-4] Default=YES MaxTime=1-0 PriorityJobFactor=7",
+    ));
+    let mut rows = rows();
+    rows[1].priority = Some(5);
+    load(&mut w, rows, vec![qos(1, "normal", 3), qos(2, "high", 300)]);
+    let job = w.submit(cpus(2));
+    // 1 × 5 + 10 × 7 + 100 × 3 + 1000 × 2
+    assert_eq!(priority(&w, job), 5 + 70 + 300 + 2000);
+}
+
+/// Without accounting age and fair share have no weight; the others go on.
+#[test]
+fn age_and_fair_share_need_accounting() {
+    let text = conf("PriorityWeightAge=604800\nPriorityWeightPartition=10")
+        .replace("accounting_storage/slurmdbd", "accounting_storage/none");
+    let mut w = World::with_conf(&text);
+    let job = w.submit(cpus(1));
+    later(&mut w, 300);
+    cycle(&mut w);
+    assert_eq!(priority(&w, job), 10);
+}
+
+/// What jobs use now is counted on the user's row and all above it; time booked shrinks with each cycle.
+#[test]
+fn use_at_the_moment() {
+    let mut w = world("PriorityWeightAge=1000");
+    let job = w.submit(JobDescription {
+        time_limit: Some(sluice_model::time::TimeLimit::Minutes(60)),
+        ..cpus(4)
+    });
+    w.pass();
+    w.submit(JobDescription {
+        array: Some("1-5".to_owned()),
+        ..cpus(16)
+    });
+    w.submit(JobDescription {
+        hold: true,
+        ..cpus(1)
+    });
+    later(&mut w, 300);
+    let uses = |w: &World| sluice_controller::policy::in_use::fold(&w.cluster, w.now);
+    let booked = |w: &World| uses(w).associations[&1].run_secs[&TresKind::Cpu];
+    assert_eq!(booked(&w), 4 * 3600);
+    cycle(&mut w);
+    assert_eq!(booked(&w), 4 * 3300);
+    let found = uses(&w);
+    for id in [1, 2, 4] {
+        let one = &found.associations[&id];
+        assert_eq!(
+            (one.running, one.submitted, one.accruing),
+            (1, 7, 1),
+            "{id}"
+        );
+        assert_eq!(one.tres.to_string(), "cpu=4,mem=400M,node=1,billing=4");
+    }
+    assert_eq!(found.qos[&1].submitted, 7);
+    assert_eq!(found.qos_users[&(1, "user1001".to_owned())].running, 1);
+    assert_eq!(found.qos_accounts[&(1, "bio".to_owned())].running, 1);
+    w.finish(job, WaitStatus::SUCCESS);
+    assert_eq!(uses(&w).associations[&4].running, 0);
+}
+
 /// A checkpoint in the middle and the events after it give the very bits of the live state.
 #[test]
 fn a_restart_in_the_middle_is_exact() {
@@ -701,10 +769,8 @@ fn a_restart_in_the_middle_is_exact() {
         let wanted = raw(&w, 1) * K.powi(301) + 9.0 * secs * K.powi(301);
         near(usage, wanted);
     }
-    let event = sluice_controller::Event::PrioritiesCalculated { time, reset: false };
     w.now = UnixSeconds(time.0);
     cycle(&mut w);
-    let _ = event;
     assert_eq!(other.usage, w.cluster.usage);
     assert_eq!(other.priorities, w.cluster.priorities);
 }

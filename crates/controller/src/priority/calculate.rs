@@ -5,15 +5,14 @@
 
 use sluice_config::{AccountingStorage, ClusterConfig, PriorityKind};
 use sluice_model::ids::JobId;
-use sluice_model::state::JobState;
 use sluice_model::time::{TimeLimit, UnixSeconds};
 use sluice_model::tres::{Tres, TresKind};
 
 use super::factors::{self, Factors, SizeInput, TresFactor, Weights};
 use super::scale::Sizes;
 use super::{JobPriority, Rank, Scale, accrue_time};
-use crate::cluster::{Cluster, Job};
-use crate::select;
+use crate::cluster::{Allocation, Cluster, Job, Partition};
+use crate::select::{self, ResourceRequest};
 
 /// Option of the request that holds the site factor.
 pub const SITE_FACTOR: &str = "site-factor";
@@ -359,34 +358,51 @@ fn measure(
     sizes: &Sizes,
     weights: &Weights,
     job: &Job,
-    partition: &str,
+    name: &str,
 ) -> (f64, f64) {
+    let weighs_tres = !cluster.config.priority.weight_tres.is_empty();
+    let Some(partition) = cluster
+        .partition(name)
+        .filter(|_| weights.size > 0.0 || weighs_tres)
+    else {
+        return (0.0, 0.0);
+    };
+    let normal = select::ResourceRequest::new(&job.request, partition, &cluster.config).ok();
     let size = if weights.size > 0.0 {
-        size_factor(cluster, sizes, job, partition)
+        size_factor(cluster, sizes, job, partition, normal.as_ref())
     } else {
         0.0
     };
-    let tres = tres_factors(cluster, sizes, job, partition)
-        .iter()
-        .map(|one| one.weight * one.factor)
-        .sum();
+    let tres = if weighs_tres {
+        factors_of_tres(cluster, sizes, job, partition, normal.as_ref())
+            .iter()
+            .map(|one| one.weight * one.factor)
+            .sum()
+    } else {
+        0.0
+    };
     (size, tres)
 }
 
-fn size_factor(cluster: &Cluster, sizes: &Sizes, job: &Job, name: &str) -> f64 {
-    let Some(partition) = cluster.partition(name) else {
-        return 0.0;
-    };
-    let normal = select::ResourceRequest::new(&job.request, partition, &cluster.config).ok();
-    let held = job.allocation.as_ref().filter(|_| !job.state.is_pending());
-    let nodes = normal
-        .as_ref()
-        .map_or(job.request.min_nodes.unwrap_or(1), |normal| {
-            normal.min_nodes
-        });
-    let cpus = held.map_or_else(
-        || normal.as_ref().map_or(0, |normal| normal.num_cpus()),
-        |allocation| allocation.cpu_count(),
+/// What the job holds, unless it waits.
+fn held(job: &Job) -> Option<&Allocation> {
+    let held = job.allocation.as_deref();
+    held.filter(|_| !job.state.is_pending())
+}
+
+fn size_factor(
+    cluster: &Cluster,
+    sizes: &Sizes,
+    job: &Job,
+    partition: &Partition,
+    normal: Option<&ResourceRequest>,
+) -> f64 {
+    let nodes = normal.map_or(job.request.min_nodes.unwrap_or(1), |normal| {
+        normal.min_nodes
+    });
+    let cpus = held(job).map_or_else(
+        || normal.map_or(0, ResourceRequest::num_cpus),
+        Allocation::cpu_count,
     );
     let limit = job
         .time_limit
@@ -410,22 +426,29 @@ pub(super) fn tres_factors(
     job: &Job,
     name: &str,
 ) -> Vec<TresFactor> {
-    let settings = &cluster.config.priority;
     let Some(partition) = cluster
         .partition(name)
-        .filter(|_| !settings.weight_tres.is_empty())
+        .filter(|_| !cluster.config.priority.weight_tres.is_empty())
     else {
         return Vec::new();
     };
-    let held = job
-        .allocation
-        .as_ref()
-        .filter(|_| !matches!(job.state.base, JobState::Pending));
-    let tres = match held {
-        Some(allocation) => select::tres::alloc_tres(cluster, name, allocation),
-        None => select::ResourceRequest::new(&job.request, partition, &cluster.config)
-            .map(|normal| select::tres::req_tres(cluster, &normal, partition))
-            .unwrap_or_default(),
+    let normal = select::ResourceRequest::new(&job.request, partition, &cluster.config).ok();
+    factors_of_tres(cluster, sizes, job, partition, normal.as_ref())
+}
+
+fn factors_of_tres(
+    cluster: &Cluster,
+    sizes: &Sizes,
+    job: &Job,
+    partition: &Partition,
+    normal: Option<&ResourceRequest>,
+) -> Vec<TresFactor> {
+    let settings = &cluster.config.priority;
+    let name = &partition.config.name;
+    let tres = match (held(job), normal) {
+        (Some(allocation), _) => select::tres::alloc_tres(cluster, name, allocation),
+        (None, Some(normal)) => select::tres::req_tres(cluster, normal, partition),
+        (None, None) => Tres::new(),
     };
     let totals = sizes.partitions.get(name).map(|one| one.tres.as_slice());
     let mut found: Vec<TresFactor> = settings

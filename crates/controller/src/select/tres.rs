@@ -158,4 +158,27 @@ mod tests {
         assert_eq!(billing(&gpus, &weights, false, true), 10);
         assert_eq!(billing(&gpus, &[], false, false), 4);
     }
+
+    /// The table of the priority reference, section 6: sum, MAX_TRES, MAX_TRES_GRES. Usage counts what is not cut.
+    #[test]
+    fn billing_of_the_reference() {
+        let weights = [
+            (TresKind::Cpu, 1.0),
+            (TresKind::Mem, 0.25 / 1024.0),
+            (TresKind::gres("gpu", None), 2.0),
+            (TresKind::License("licA".to_owned()), 1.5),
+        ];
+        for (tres, sum, most, most_with_gres) in [
+            ("cpu=1,mem=8G", 3.0, 2.0, 2.0),
+            ("cpu=1,mem=8G,license/licA=1", 4.5, 3.5, 3.5),
+            ("cpu=1,mem=8G,gres/gpu=1", 5.0, 2.0, 4.0),
+            ("cpu=16,mem=60G", 31.0, 16.0, 16.0),
+        ] {
+            let tres: Tres = tres.parse().expect("parses");
+            assert_eq!(billing_units(&tres, &weights, false, false), sum);
+            assert_eq!(billing_units(&tres, &weights, true, false), most);
+            assert_eq!(billing_units(&tres, &weights, false, true), most_with_gres);
+            assert_eq!(billing(&tres, &weights, false, false), sum as u64);
+        }
+    }
 }

@@ -98,6 +98,13 @@ impl AccountingService {
         }
     }
 
+    /// What was added is in force at once; it gives nobody rights.
+    async fn after_addition(&self) {
+        if let Err(error) = roles::load_policy(&self.shared).await {
+            tracing::warn!("associations and QOS could not be read again: {error}");
+        }
+    }
+
     /// Usage of the rows and QOS that were named is set.
     async fn set_usage(&self, own: &str, reply: &ChangeReply, value: f64) -> Result<(), Status> {
         let rows: Vec<u32> = reply
@@ -306,7 +313,7 @@ impl Accounting for AccountingService {
         let (identity, store) = self.begin(&request)?;
         self.require_administrator(&identity, "add clusters")?;
         let reply = adding::add_cluster(store, &identity, request.into_inner()).await?;
-        self.after_change(true).await;
+        self.after_addition().await;
         Ok(Response::new(reply))
     }
 
@@ -322,7 +329,7 @@ impl Accounting for AccountingService {
                 .await?;
         }
         let reply = adding::add_accounts(store, &identity, request.into_inner()).await?;
-        self.after_change(true).await;
+        self.after_addition().await;
         Ok(Response::new(reply))
     }
 
@@ -355,7 +362,7 @@ impl Accounting for AccountingService {
         let (identity, store) = self.begin(&request)?;
         self.require_operator(&identity, DENIED)?;
         let reply = changing::add_qos(store, &identity, request.into_inner()).await?;
-        self.after_change(true).await;
+        self.after_addition().await;
         Ok(Response::new(reply))
     }
 

@@ -68,6 +68,19 @@ pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
     Ok(())
 }
 
+/// Reads associations, QOS and users and brings them into force, without looking at rights.
+///
+/// # Errors
+/// When the database cannot be read; the policy in force stays.
+pub async fn load_policy(shared: &Shared) -> Result<(), AccountingError> {
+    let cluster = shared.core.snapshot().config.cluster_name.clone();
+    let associations = shared.store.associations(Some(&cluster)).await?;
+    let qos = shared.store.qos().await?;
+    let users = shared.store.users().await?;
+    bring_into_force(shared, associations, qos, users).await;
+    Ok(())
+}
+
 /// Hands the policy to the engine, which keeps it in its journal: it rules from here on, also while the database is away.
 async fn bring_into_force(
     shared: &Shared,
