@@ -625,8 +625,11 @@ fn top_exchanges_places() {
     later(&mut w, 100);
     let second = w.submit(cpus(1));
     later(&mut w, 200);
-    w.run(|t| Ok(top(t, &[second.to_string()], &ALICE).expect("allowed")))
-        .expect("ok");
+    w.run(|t| {
+        top(t, &[second.to_string()], &ALICE).expect("allowed");
+        Ok(())
+    })
+    .expect("ok");
     // 300 and 200 s old: they exchange 300 and 200.
     assert_eq!((priority(&w, first), priority(&w, second)), (200, 300));
     let nice = |id: JobId| w.cluster.job(id).expect("job exists").request.nice;

@@ -188,12 +188,10 @@ pub fn after(cluster: &mut Cluster, event: &Event) {
             new_run(cluster, id);
         }
         Event::ArrayTaskSplit {
-            job_id, split_id, ..
-        } => {
-            if let Some(split) = split_id {
-                calculate::copy(cluster, *job_id, *split);
-            }
-        }
+            job_id,
+            split_id: Some(split),
+            ..
+        } => calculate::copy(cluster, *job_id, *split),
         Event::ArrayTasksRemoved {
             job_id, split_ids, ..
         } => {
