@@ -23,10 +23,22 @@ pub const NOW: UnixSeconds = UnixSeconds(1_000_000);
 /// When the configuration below is not legal.
 #[must_use]
 pub fn cluster(nodes: usize) -> Cluster {
+    cluster_with(
+        nodes,
+        "AccountingStorageType=accounting_storage/none\nPriorityType=priority/multifactor",
+    )
+}
+
+/// As [`cluster`], with lines of its own in slurm.conf.
+///
+/// # Panics
+/// When the configuration is not legal.
+#[must_use]
+pub fn cluster_with(nodes: usize, lines: &str) -> Cluster {
     let conf = format!(
         "ClusterName=bench\nSlurmctldHost=localhost\nSlurmUser=root\nMaxJobCount=1000000\n\
          SelectType=select/cons_tres\nSelectTypeParameters=CR_Core_Memory\nDefMemPerCPU=1000\n\
-         GresTypes=gpu\nSlurmdParameters=config_overrides\nAccountingStorageType=accounting_storage/none\n\
+         GresTypes=gpu\nSlurmdParameters=config_overrides\n{lines}\n\
          NodeName=n[1-{nodes}] CPUs=64 SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 \
          RealMemory=256000 Gres=gpu:h100:8\nPartitionName=main Nodes=ALL Default=YES MaxTime=7-0\n"
     );

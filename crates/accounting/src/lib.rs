@@ -24,7 +24,9 @@ mod tables;
 mod window;
 
 pub use entities::associations::AddedUser;
-pub use entities::edits::{ASSOCIATION_FIELDS, Assignment, Operator, QOS_FLAGS, edit_association};
+pub use entities::edits::{
+    ASSOCIATION_FIELDS, Assignment, Operator, QOS_FLAGS, RAW_USAGE, edit_association,
+};
 pub use entities::selection::{Changed, OpenJob, Selection};
 pub use entities::tree::effective_qos;
 pub use entities::{Change, NewUser};

@@ -289,7 +289,8 @@ pub fn job_record(cluster: &Cluster, job: &Job) -> JobRecord {
         record.node_list = collapse_hostlist(allocation.node_names());
     }
     record.constraints = request.constraint.clone().unwrap_or_default();
-    record.priority = job.priority;
+    record.priority = cluster.priority_of(job);
+    record.association_id = job.association;
     record.time_limit_minutes = job
         .time_limit
         .or_else(|| partition.map(|p| schedule::time_limit_of(job, p)))

@@ -13,6 +13,8 @@ pub mod effect;
 pub mod event;
 pub mod launch;
 pub mod plan;
+pub mod policy;
+pub mod priority;
 pub mod queue;
 pub mod schedule;
 pub mod select;

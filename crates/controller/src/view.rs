@@ -7,7 +7,7 @@ use sluice_model::exit_status::WaitStatus;
 use sluice_model::filename::{FilenameContext, expand_pattern};
 use sluice_model::hostlist::collapse_hostlist;
 use sluice_model::ids::StepId;
-use sluice_model::job::{JobDescription, JobInfo, NodeAllocationInfo};
+use sluice_model::job::{JobDescription, JobInfo, NodeAllocationInfo, PartitionPriority};
 use sluice_model::memory::MemoryMib;
 use sluice_model::node::{NodeGres, NodeInfo};
 use sluice_model::node_state::{NodeState, NodeStateFlags};
@@ -106,7 +106,7 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         state: job.state,
         reason,
         reason_text,
-        priority: shown_priority(job),
+        priority: cluster.priority_of(job),
         partition: if pending && !job.request.partitions.is_empty() {
             job.request.partitions.join(",")
         } else {
@@ -124,10 +124,7 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         // A held job that is to begin later is eligible then at the earliest.
         eligible_time: job.eligible_time.or(job.begin_time),
         // Priority by age begins when the job could run.
-        accrue_time: job
-            .eligible_time
-            .max(job.eligible_time.and(job.accrue_reset))
-            .filter(|time| *time <= now),
+        accrue_time: crate::priority::accrue_time(cluster, job).filter(|time| *time <= now),
         start_time,
         end_time,
         suspend_time: job.suspend_time,
@@ -181,6 +178,8 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         het_job_id: job.het.map(|het| het.leader),
         het_job_offset: job.het.map(|het| het.offset),
         het_job_id_set: job.het.map(|het| het.id_set()),
+        association_id: job.association.unwrap_or(0),
+        priority_by_partition: priority_by_partition(cluster, job),
     }
 }
 
@@ -280,12 +279,22 @@ pub fn file_path(cluster: &Cluster, job: &Job, pattern: Option<&str>) -> String 
     }
 }
 
-/// What its place in the queue follows from; 0 of a job that is held, and of no other.
-fn shown_priority(job: &Job) -> u32 {
-    match job.priority {
-        0 => 0,
-        _ => u32::try_from(job.standing().max(1)).unwrap_or(u32::MAX),
+/// Priorities of a waiting job that names several partitions; 0 where it is held.
+fn priority_by_partition(cluster: &Cluster, job: &Job) -> Vec<PartitionPriority> {
+    if !job.state.is_pending() || job.request.partitions.len() < 2 {
+        return Vec::new();
     }
+    let priority = |name: &str| match job.priority {
+        0 => 0,
+        _ => u32::try_from(cluster.standing_in(job, name).max(1)).unwrap_or(u32::MAX),
+    };
+    let names = job.request.partitions.iter();
+    names
+        .map(|name| PartitionPriority {
+            partition: name.clone(),
+            priority: priority(name),
+        })
+        .collect()
 }
 
 /// A step as the commands show it.

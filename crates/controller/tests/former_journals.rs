@@ -60,6 +60,10 @@ fn stories_of_former_versions_end_as_they_did() {
         for (id, job) in &expected.jobs {
             assert_eq!(cluster.jobs.get(id), Some(job), "{name}: job {id}");
         }
+        // Priorities are worked out from the records by this version and were not kept by those.
+        if expected.priorities.jobs.is_empty() {
+            cluster.priorities = expected.priorities.clone();
+        }
         let written = |cluster: &Cluster| rmp_serde::to_vec_named(cluster).expect("a state");
         assert!(
             written(&cluster) == written(&expected),

@@ -22,6 +22,7 @@ use sluice_proto::v1::admin_server::AdminServer;
 use sluice_proto::v1::agents_server::AgentsServer;
 use sluice_proto::v1::automation_server::AutomationServer;
 use sluice_proto::v1::diagnostics_server::DiagnosticsServer;
+use sluice_proto::v1::priority_server::PriorityServer;
 use sluice_proto::v1::scheduler_server::SchedulerServer;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -43,6 +44,7 @@ use crate::services::admin::{self, AdminService};
 use crate::services::agents::AgentsService;
 use crate::services::automation::AutomationService;
 use crate::services::diagnostics::{self, CountCalls, DiagnosticsService};
+use crate::services::priority::PriorityService;
 use crate::services::scheduler::SchedulerService;
 
 /// Time the feed gets at the end to write what it has.
@@ -368,12 +370,17 @@ pub fn routes(shared: &Arc<Shared>) -> tonic::service::Routes {
     })
     .max_decoding_message_size(MAX_MESSAGE_BYTES)
     .max_encoding_message_size(MAX_MESSAGE_BYTES);
+    let priority = PriorityServer::new(PriorityService {
+        shared: Arc::clone(shared),
+    })
+    .max_encoding_message_size(MAX_MESSAGE_BYTES);
     tonic::service::Routes::new(scheduler)
         .add_service(agents)
         .add_service(accounting)
         .add_service(admin)
         .add_service(diagnostics)
         .add_service(automation)
+        .add_service(priority)
         .into_axum_router()
         .layer(CountCalls(Arc::clone(&shared.diagnostics)))
         .into()

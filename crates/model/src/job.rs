@@ -440,6 +440,22 @@ pub struct JobInfo {
     /// Ids of all components, `12-14`.
     #[serde(default)]
     pub het_job_id_set: Option<String>,
+    /// Association charged; 0 = none.
+    #[serde(default)]
+    pub association_id: u32,
+    /// Priority in each partition of a waiting job that names several, in the order of its list.
+    #[serde(default)]
+    pub priority_by_partition: Vec<PartitionPriority>,
+}
+
+/// A job's priority in one of its partitions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PartitionPriority {
+    /// Partition.
+    pub partition: String,
+    /// Priority.
+    pub priority: u32,
 }
 
 /// A change to a job, as `scontrol update`, `hold`, `release` and `requeue` send it. `None` leaves a field alone.

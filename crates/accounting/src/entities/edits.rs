@@ -149,6 +149,9 @@ pub fn edit_tres(old: &str, change: &str) -> Option<String> {
     Some(texts.join(","))
 }
 
+/// Usage, which is no field of a record: the controller sets it.
+pub const RAW_USAGE: &str = "raw_usage";
+
 /// Fields of an association that can be set.
 pub const ASSOCIATION_FIELDS: &[&str] = &[
     "shares",
@@ -211,6 +214,9 @@ pub fn edit_association(row: &mut AssociationRecord, change: &Assignment) -> Res
         }
         "qos" => edit_qos_list(row, change),
         "comment" => row.comment.clone_from(&change.value),
+        // Usage is the controller's: the rows are named here, and it sets their usage back.
+        RAW_USAGE if change.value.trim() == "0" => {}
+        RAW_USAGE => return Err(" Bad RawUsage value: it can only be set to 0".to_owned()),
         other => return Err(format!("an association has no field {other}")),
     }
     Ok(())
@@ -322,6 +328,12 @@ pub fn edit_qos(qos: &mut QosRecord, change: &Assignment) -> Result<(), String> 
         "max_wall_per_job" => qos.max_wall_per_job = change.count()?,
         "min_tres_per_job" => qos.min_tres_per_job = change.tres(&qos.min_tres_per_job)?,
         "min_prio_threshold" => qos.min_prio_threshold = change.count()?,
+        RAW_USAGE => {
+            let number = change.value.trim().parse::<f64>();
+            if !number.is_ok_and(|number| number.is_finite() && number >= 0.0) {
+                return Err(format!(" Bad RawUsage value: {}", change.value));
+            }
+        }
         other => return Err(format!("a QOS has no field {other}")),
     }
     Ok(())

@@ -58,6 +58,12 @@ impl Client {
             .unwrap_or_default())
     }
 
+    /// Shares, usage and current use of associations and QOS.
+    pub async fn shares(&self) -> Result<v1::ListSharesReply, ClientError> {
+        let request = v1::ListSharesRequest {};
+        Ok(self.priority().list_shares(request).await?.into_inner())
+    }
+
     /// Is the controller there.
     pub async fn ping(&self) -> Result<v1::PingReply, ClientError> {
         Ok(self

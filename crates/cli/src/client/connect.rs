@@ -10,6 +10,7 @@ use sluice_proto::v1::accounting_client::AccountingClient;
 use sluice_proto::v1::admin_client::AdminClient;
 use sluice_proto::v1::automation_client::AutomationClient;
 use sluice_proto::v1::diagnostics_client::DiagnosticsClient;
+use sluice_proto::v1::priority_client::PriorityClient;
 use sluice_proto::v1::scheduler_client::SchedulerClient;
 use sluice_proto::{ConvertError, error_code_of};
 use sluice_tls::{DialError, Trust};
@@ -252,6 +253,13 @@ impl Client {
         AutomationClient::with_interceptor(self.channel.clone(), self.credential.clone())
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX)
+    }
+
+    /// Calls about priorities, shares and usage.
+    #[must_use]
+    pub fn priority(&self) -> PriorityClient<AuthenticatedChannel> {
+        PriorityClient::with_interceptor(self.channel.clone(), self.credential.clone())
+            .max_decoding_message_size(usize::MAX)
     }
 
     /// Calls about accounting.

@@ -170,7 +170,7 @@ fn own_setting(
             }
             key if is_keyword(key, "defaultwckey", 8) => lower("default_wckey"),
             key if is_keyword(key, "newname", 1) => lower("new_name"),
-            key if is_keyword(key, "rawusage", 7) => Some(Err(NO_USAGE.to_string())),
+            key if is_keyword(key, "rawusage", 7) => text("raw_usage"),
             _ => None,
         },
         AccountingEntity::Account => match key {
@@ -178,7 +178,7 @@ fn own_setting(
             key if is_keyword(key, "organization", 1) => text("organization"),
             key if is_keyword(key, "flags", 2) => text("flags"),
             key if is_keyword(key, "parent", 4) => lower("parent_account"),
-            key if is_keyword(key, "rawusage", 7) => Some(Err(NO_USAGE.to_string())),
+            key if is_keyword(key, "rawusage", 7) => text("raw_usage"),
             _ => None,
         },
         AccountingEntity::Cluster => match key {
@@ -191,7 +191,7 @@ fn own_setting(
             }
             _ => None,
         },
-        AccountingEntity::Qos if is_keyword(key, "rawusage", 7) => Some(Err(NO_USAGE.to_string())),
+        AccountingEntity::Qos if is_keyword(key, "rawusage", 7) => text("raw_usage"),
         AccountingEntity::Job => Some(match key {
             key if is_keyword(key, "admincomment", 1) => Ok(Some(plain("admin_comment", pair))),
             key if is_keyword(key, "comment", 1) => Ok(Some(plain("comment", pair))),
@@ -221,10 +221,6 @@ fn own_setting(
         _ => None,
     }
 }
-
-/// Usage is a sum over records, so there is no number to set.
-const NO_USAGE: &str =
-    "sacctmgr: error: RawUsage cannot be set: usage is counted from the records of jobs";
 
 /// Accounts as sacctmgr shows them in lists of changes.
 fn account_lines(rows: &[AssociationRecord]) -> Vec<String> {

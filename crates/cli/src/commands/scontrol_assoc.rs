@@ -1,76 +1,52 @@
-//! `scontrol show assoc_mgr`: users, associations and QOS of the accounting records, with what the jobs at hand use of them.
+//! `scontrol show assoc_mgr`: users, associations and QOS as the controller holds them, with what was used and what jobs use now.
 //!
-//! Usage that decays over time is not computed yet and is shown as zero. `N` is "no limit"; what stands in brackets is in use.
+//! `N` is "no limit"; what stands in brackets is in use.
 //! Source: scontrol(1) show assoc_mgr and its output.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use sluice_model::accounting::{AssociationRecord, QosRecord, UserRecord};
-use sluice_model::job::JobInfo;
-use sluice_model::state::JobState;
-use sluice_model::tres::Tres;
 use sluice_proto::v1;
 
-use super::caller::{now, uid_of};
-use super::sacctmgr_show::{associations, records};
+use super::caller::uid_of;
+use super::sacctmgr_show::records;
 use super::scontrol::Context;
 use super::scontrol_assoc_filter::{Filter, passes};
 use crate::client::{Client, ClientError};
-use crate::format::sshare::{ancestors, level_shares, parent_of, parents};
+use crate::format::sshare::{ancestors, parents};
 use crate::output;
 
-/// What some jobs use.
-#[derive(Debug, Default, Clone)]
-struct Usage {
-    running: u32,
-    accruing: u32,
-    submitted: u32,
-    tres: Tres,
-    /// TRES minutes promised to running jobs.
-    run_minutes: BTreeMap<String, u64>,
-    wall_minutes: f64,
-}
+/// Counts by name.
+type Counts = BTreeMap<String, u64>;
 
-impl Usage {
-    fn add(&mut self, job: &JobInfo) {
-        if job.state.is_finished() {
-            return;
-        }
-        let tasks = job
-            .array_task_string
-            .as_deref()
-            .and_then(|text| text.parse::<sluice_model::array::IndexSet>().ok())
-            .map_or(1, |set| u32::try_from(set.len()).unwrap_or(1).max(1));
-        self.submitted += tasks;
-        if matches!(job.state.base, JobState::Running | JobState::Suspended) {
-            self.running += 1;
-            self.tres.add(&job.alloc_tres);
-            let left = job
-                .end_time
-                .map_or(0, |end| end.since(now()).max(0) as u64 / 60);
-            for (name, count) in words(&job.alloc_tres) {
-                *self.run_minutes.entry(name).or_default() += count * left;
-            }
-            let ran = job.start_time.map_or(0, |start| now().since(start).max(0));
-            self.wall_minutes += ran as f64 / 60.0;
-        } else if job.eligible_time.is_some_and(|time| time <= now()) && job.priority > 0 {
-            self.accruing += 1;
-        }
-    }
-
-    fn of<'a>(jobs: impl Iterator<Item = &'a JobInfo>) -> Self {
-        let mut usage = Self::default();
-        jobs.for_each(|job| usage.add(job));
-        usage
-    }
-}
-
-/// A TRES list as names and plain counts; memory in MiB.
-fn words(tres: &Tres) -> BTreeMap<String, u64> {
-    tres.iter()
-        .map(|(kind, count)| (kind.to_string(), count))
+fn by_name(counts: &[v1::TresCount]) -> Counts {
+    counts
+        .iter()
+        .map(|one| (one.name.clone(), one.count))
         .collect()
+}
+
+/// Counts by name, in minutes.
+fn minutes(counts: &[v1::TresCount]) -> Counts {
+    counts
+        .iter()
+        .map(|one| (one.name.clone(), one.count / 60))
+        .collect()
+}
+
+/// What was used by name, in whole minutes.
+fn used_minutes(used: &v1::UsedSoFar) -> Counts {
+    used.tres
+        .iter()
+        .map(|one| (one.name.clone(), (one.seconds / 60.0) as u64))
+        .collect()
+}
+
+/// `limit(used)` of wall time; without a limit `N(used)`.
+fn wall(limit: Option<u32>, used: &v1::UsedSoFar) -> String {
+    let limit = limit.map_or("N".to_string(), |wall| wall.to_string());
+    format!("{limit}({:.2})", used.wall_secs / 60.0)
 }
 
 /// `limit(used)`; without a limit `N(used)`.
@@ -90,74 +66,25 @@ fn if_set(limit: Option<u32>) -> String {
     limit.map_or_else(String::new, |limit| limit.to_string())
 }
 
-/// What every association needs to know of the others and of the jobs, worked out once for all.
-struct Tree {
-    parents: BTreeMap<String, String>,
-    /// Shares directly below each account.
-    shares: BTreeMap<String, u64>,
-    /// Of an account and all below it.
-    accounts: BTreeMap<String, Usage>,
-    /// Of a user in an account: account, user.
-    users: BTreeMap<(String, String), Usage>,
+/// An association and what the controller says about it.
+struct Share {
+    row: AssociationRecord,
+    share: v1::AssociationShare,
 }
 
-impl Tree {
-    fn new(records: &Records) -> Self {
-        let mut tree = Self {
-            parents: parents(&records.associations),
-            shares: level_shares(&records.associations),
-            accounts: BTreeMap::new(),
-            users: BTreeMap::new(),
-        };
-        for job in &records.jobs {
-            for account in tree.path(&job.account) {
-                tree.accounts.entry(account).or_default().add(job);
-            }
-            // Everything is below the root.
-            let root = tree.accounts.entry("root".to_string()).or_default();
-            root.add(job);
-            let user = (job.account.clone(), job.user_name.clone());
-            tree.users.entry(user).or_default().add(job);
-        }
-        tree
-    }
-
-    /// Accounts from below the root down to this one.
-    fn path(&self, account: &str) -> Vec<String> {
-        let mut path = ancestors(account, &self.parents);
-        path.retain(|account| account != "root" && !account.is_empty());
-        path.reverse();
-        path
-    }
-
-    fn lineage(&self, row: &AssociationRecord) -> String {
-        let mut text = String::from("/");
-        for account in self.path(&row.account) {
-            let _ = write!(text, "{account}/");
-        }
-        if !row.user.is_empty() {
-            let _ = write!(text, "0-{}/", row.user);
-        }
-        text
-    }
-
-    fn usage(&self, row: &AssociationRecord) -> Usage {
-        let found = if row.user.is_empty() {
-            self.accounts.get(&row.account)
-        } else {
-            self.users.get(&(row.account.clone(), row.user.clone()))
-        };
-        found.cloned().unwrap_or_default()
-    }
+/// A QOS and what the controller says about it.
+struct Qos {
+    record: QosRecord,
+    used: v1::QosUse,
 }
 
 /// Everything that is shown.
 struct Records {
     cluster: String,
     users: Vec<UserRecord>,
-    associations: Vec<AssociationRecord>,
-    qos: Vec<QosRecord>,
-    jobs: Vec<JobInfo>,
+    /// In tree order.
+    associations: Vec<Share>,
+    qos: Vec<Qos>,
     /// TRES in Slurm's order.
     tres: Vec<String>,
 }
@@ -208,21 +135,32 @@ impl Records {
     fn account_row(&self, account: &str) -> Option<&AssociationRecord> {
         self.associations
             .iter()
+            .map(|share| &share.row)
             .find(|row| row.account == account && row.user.is_empty())
     }
 
-    fn association(&self, row: &AssociationRecord, tree: &Tree) -> String {
-        let usage = tree.usage(row);
+    fn lineage(&self, row: &AssociationRecord, parents: &BTreeMap<String, String>) -> String {
+        let mut path = ancestors(&row.account, parents);
+        path.retain(|account| account != "root" && !account.is_empty());
+        path.reverse();
+        let mut text = String::from("/");
+        for account in path {
+            let _ = write!(text, "{account}/");
+        }
+        if !row.user.is_empty() {
+            let _ = write!(text, "0-{}/", row.user);
+        }
+        text
+    }
+
+    fn association(&self, share: &Share, parents: &BTreeMap<String, String>) -> String {
+        let (row, share) = (&share.row, &share.share);
+        let used = share.used.clone().unwrap_or_default();
+        let now = share.now.clone().unwrap_or_default();
         let limits = &row.limits;
-        let level = tree.shares.get(parent_of(row)).copied().unwrap_or(0);
         let shares = row
             .shares
             .map_or("parent".to_string(), |shares| shares.to_string());
-        let is_root = row.account == "root" && row.user.is_empty();
-        let norm = match (row.shares, level) {
-            (Some(shares), 1..) if !is_root => f64::from(shares) / level as f64,
-            _ => 0.0,
-        };
         let user = if row.user.is_empty() {
             String::new()
         } else {
@@ -232,20 +170,18 @@ impl Records {
             Some(parent) if row.user.is_empty() => format!("{}({})", parent.account, parent.id),
             _ => String::new(),
         };
-        let factor = if row.user.is_empty() { 0.0 } else { 1.0 };
         let comment = if row.comment.is_empty() {
             "(null)"
         } else {
             &row.comment
         };
-        let empty = BTreeMap::new();
         format!(
             "ClusterName={} Account={} UserName={user} Partition={} Priority={} ID={}\n\
-             \x20   SharesRaw/Norm/Level/Factor={shares}/{norm:.2}/{}/{factor:.2}\n\
-             \x20   UsageRaw/Norm/Efctv=0.00/0.00/0.00\n\
+             \x20   SharesRaw/Norm/Level/Factor={shares}/{:.2}/{}/{:.2}\n\
+             \x20   UsageRaw/Norm/Efctv={:.2}/{:.2}/{:.2}\n\
              \x20   ParentAccount={parent} Lineage={} DefAssoc={}\n\
              \x20   GrpJobs={} GrpJobsAccrue={}\n\
-             \x20   GrpSubmitJobs={} GrpWall={}({:.2})\n\
+             \x20   GrpSubmitJobs={} GrpWall={}\n\
              \x20   GrpTRES={}\n\
              \x20   GrpTRESMins={}\n\
              \x20   GrpTRESRunMins={}\n\
@@ -260,22 +196,24 @@ impl Records {
             row.partition,
             row.priority.unwrap_or(0),
             row.id,
-            level.max(1),
-            tree.lineage(row),
+            share.norm_shares,
+            share.level_shares,
+            share.factor,
+            used.raw,
+            share.norm_usage,
+            share.effective_usage,
+            self.lineage(row, parents),
             if row.is_default { "Yes" } else { "No" },
-            counted(limits.grp_jobs, usage.running),
-            counted(limits.grp_jobs_accrue, usage.accruing),
-            counted(limits.grp_submit_jobs, usage.submitted),
-            limits
-                .grp_wall
-                .map_or("N".to_string(), |wall| wall.to_string()),
-            usage.wall_minutes,
-            self.tres_line(&limits.grp_tres, &words(&usage.tres)),
-            self.tres_line(&limits.grp_tres_mins, &empty),
-            self.tres_line(&limits.grp_tres_run_mins, &usage.run_minutes),
-            if_limited(limits.max_jobs, usage.running),
-            if_limited(limits.max_jobs_accrue, usage.accruing),
-            if_limited(limits.max_submit_jobs, usage.submitted),
+            counted(limits.grp_jobs, now.running),
+            counted(limits.grp_jobs_accrue, now.accruing),
+            counted(limits.grp_submit_jobs, now.submitted),
+            wall(limits.grp_wall, &used),
+            self.tres_line(&limits.grp_tres, &by_name(&now.tres)),
+            self.tres_line(&limits.grp_tres_mins, &used_minutes(&used)),
+            self.tres_line(&limits.grp_tres_run_mins, &minutes(&now.run_secs)),
+            if_limited(limits.max_jobs, now.running),
+            if_limited(limits.max_jobs_accrue, now.accruing),
+            if_limited(limits.max_submit_jobs, now.submitted),
             if_set(limits.max_wall_per_job),
             limits.max_tres_per_job,
             limits.max_tres_per_node,
@@ -284,33 +222,28 @@ impl Records {
         )
     }
 
-    fn qos_record(&self, qos: &QosRecord) -> String {
-        let jobs: Vec<&JobInfo> = self
-            .jobs
-            .iter()
-            .filter(|job| job.qos == qos.name && !job.state.is_finished())
-            .collect();
-        let usage = Usage::of(jobs.iter().copied());
-        let empty = BTreeMap::new();
+    fn qos_record(&self, qos: &Qos) -> String {
+        let (qos, all) = (&qos.record, &qos.used);
+        let used = all.used.clone().unwrap_or_default();
+        let now = all.now.clone().unwrap_or_default();
         let mode = match qos.preempt_mode.as_str() {
             "" | "cluster" => "OFF".to_string(),
             mode => mode.to_ascii_uppercase(),
         };
         let mut text = format!(
-            "QOS={}({})\n    UsageRaw=0.000000\n    GrpJobs={} GrpJobsAccrue={} GrpSubmitJobs={} GrpWall={}({:.2})\n\
+            "QOS={}({})\n    UsageRaw={:.6}\n    GrpJobs={} GrpJobsAccrue={} GrpSubmitJobs={} GrpWall={}\n\
              \x20   GrpTRES={}\n    GrpTRESMins={}\n    GrpTRESRunMins={}\n    MaxWallPJ={}\n    MaxTRESPJ={}\n    MaxTRESPN={}\n\
              \x20   MaxTRESMinsPJ={}\n    MinPrioThresh={} \n    MinTRESPJ={}\n    PreemptMode={mode}\n    Priority={}\n",
             qos.name,
             qos.id,
-            counted(qos.grp_jobs, usage.running),
-            counted(qos.grp_jobs_accrue, usage.accruing),
-            counted(qos.grp_submit_jobs, usage.submitted),
-            qos.grp_wall
-                .map_or("N".to_string(), |wall| wall.to_string()),
-            usage.wall_minutes,
-            self.tres_line(&qos.grp_tres, &words(&usage.tres)),
-            self.tres_line(&qos.grp_tres_mins, &empty),
-            self.tres_line(&qos.grp_tres_run_mins, &usage.run_minutes),
+            used.raw,
+            counted(qos.grp_jobs, now.running),
+            counted(qos.grp_jobs_accrue, now.accruing),
+            counted(qos.grp_submit_jobs, now.submitted),
+            wall(qos.grp_wall, &used),
+            self.tres_line(&qos.grp_tres, &by_name(&now.tres)),
+            self.tres_line(&qos.grp_tres_mins, &used_minutes(&used)),
+            self.tres_line(&qos.grp_tres_run_mins, &minutes(&now.run_secs)),
             if_set(qos.max_wall_per_job),
             qos.max_tres_per_job,
             qos.max_tres_per_node,
@@ -319,111 +252,68 @@ impl Records {
             qos.min_tres_per_job,
             qos.priority,
         );
-        let accounts: BTreeSet<&str> = jobs.iter().map(|job| job.account.as_str()).collect();
         text.push_str("    Account Limits\n");
-        if accounts.is_empty() {
+        if all.accounts.is_empty() {
             text.push_str("        No Accounts\n");
         }
-        for account in accounts {
-            let usage = Usage::of(jobs.iter().copied().filter(|job| job.account == account));
+        for one in &all.accounts {
+            let now = one.now.clone().unwrap_or_default();
             let _ = write!(
                 text,
-                "      {account}\n        MaxJobsPA={} MaxJobsAccruePA={} MaxSubmitJobsPA={}\n        MaxTRESPA={}\n        MaxTRESRunMinsPA={}\n",
-                counted(qos.max_jobs_per_account, usage.running),
-                counted(qos.max_jobs_accrue_per_account, usage.accruing),
-                counted(qos.max_submit_jobs_per_account, usage.submitted),
-                self.tres_line(&qos.max_tres_per_account, &words(&usage.tres)),
-                self.tres_line(&qos.max_tres_run_mins_per_account, &usage.run_minutes),
+                "      {}\n        MaxJobsPA={} MaxJobsAccruePA={} MaxSubmitJobsPA={}\n        MaxTRESPA={}\n        MaxTRESRunMinsPA={}\n",
+                one.name,
+                counted(qos.max_jobs_per_account, now.running),
+                counted(qos.max_jobs_accrue_per_account, now.accruing),
+                counted(qos.max_submit_jobs_per_account, now.submitted),
+                self.tres_line(&qos.max_tres_per_account, &by_name(&now.tres)),
+                self.tres_line(&qos.max_tres_run_mins_per_account, &minutes(&now.run_secs)),
             );
         }
-        let users: BTreeSet<&str> = jobs.iter().map(|job| job.user_name.as_str()).collect();
         text.push_str("    User Limits\n");
-        if users.is_empty() {
+        if all.users.is_empty() {
             text.push_str("        No Users\n");
         }
-        for user in users {
-            let usage = Usage::of(jobs.iter().copied().filter(|job| job.user_name == user));
+        for one in &all.users {
+            let now = one.now.clone().unwrap_or_default();
             let _ = write!(
                 text,
                 "      {}\n        MaxJobsPU={} MaxJobsAccruePU={} MaxSubmitJobsPU={}\n        MaxTRESPU={}\n        MaxTRESRunMinsPU={}\n",
-                Self::shown_user(user),
-                counted(qos.max_jobs_per_user, usage.running),
-                counted(qos.max_jobs_accrue_per_user, usage.accruing),
-                counted(qos.max_submit_jobs_per_user, usage.submitted),
-                self.tres_line(&qos.max_tres_per_user, &words(&usage.tres)),
-                self.tres_line(&qos.max_tres_run_mins_per_user, &usage.run_minutes),
+                Self::shown_user(&one.name),
+                counted(qos.max_jobs_per_user, now.running),
+                counted(qos.max_jobs_accrue_per_user, now.accruing),
+                counted(qos.max_submit_jobs_per_user, now.submitted),
+                self.tres_line(&qos.max_tres_per_user, &by_name(&now.tres)),
+                self.tres_line(&qos.max_tres_run_mins_per_user, &minutes(&now.run_secs)),
             );
         }
         text
     }
-
-    /// The associations as a tree: an account, its users, then the accounts below it.
-    fn tree(&self) -> Vec<&AssociationRecord> {
-        let mut rows = Vec::new();
-        self.branch("root", &mut rows);
-        let placed: BTreeSet<u32> = rows.iter().map(|row| row.id).collect();
-        rows.extend(
-            self.associations
-                .iter()
-                .filter(|row| !placed.contains(&row.id)),
-        );
-        rows
-    }
-
-    fn branch<'a>(&'a self, account: &str, rows: &mut Vec<&'a AssociationRecord>) {
-        if rows.len() > self.associations.len() {
-            return;
-        }
-        rows.extend(self.account_row(account));
-        let mut users: Vec<&AssociationRecord> = self
-            .associations
-            .iter()
-            .filter(|row| row.account == account && !row.user.is_empty())
-            .collect();
-        users.sort_by(|a, b| (&a.user, &a.partition).cmp(&(&b.user, &b.partition)));
-        rows.extend(users);
-        let mut below: Vec<&AssociationRecord> = self
-            .associations
-            .iter()
-            .filter(|row| {
-                row.user.is_empty() && row.account != account && row.parent_account == account
-            })
-            .collect();
-        below.sort_by(|a, b| a.account.cmp(&b.account));
-        for row in below {
-            self.branch(&row.account, rows);
-        }
-    }
 }
 
 async fn load(client: &Client) -> Result<Records, ClientError> {
-    let cluster = client.settings.cluster.clone();
-    let request = v1::ListAssociationsRequest {
-        clusters: vec![cluster.clone()],
-        without_parent_limits: true,
-        ..Default::default()
-    };
-    let associations = associations(client, request).await?;
-    let users = client
-        .accounting()
-        .list_users(v1::ListUsersRequest::default())
-        .await?
-        .into_inner()
-        .users;
-    let qos = client
-        .accounting()
-        .list_qos(v1::ListQosRequest::default())
-        .await?
-        .into_inner()
-        .qos;
-    let tres = client.accounting_tres().await?;
+    let shares = client.shares().await?;
+    let mut associations = Vec::new();
+    for mut share in shares.associations {
+        let row = share.association.take().unwrap_or_default();
+        associations.extend(records(vec![row])?.into_iter().map(|row| Share {
+            row,
+            share: share.clone(),
+        }));
+    }
+    let mut qos = Vec::new();
+    for mut used in shares.qos {
+        let record = used.qos.take().unwrap_or_default();
+        qos.extend(records(vec![record])?.into_iter().map(|record| Qos {
+            record,
+            used: used.clone(),
+        }));
+    }
     Ok(Records {
-        cluster,
-        users: records(users)?,
+        cluster: client.settings.cluster.clone(),
+        users: records(shares.users)?,
         associations,
-        qos: records(qos)?,
-        jobs: client.jobs(v1::ListJobsRequest::default()).await?,
-        tres,
+        qos,
+        tres: shares.tres,
     })
 }
 
@@ -449,7 +339,6 @@ pub(super) async fn show(
             users: Vec::new(),
             associations: Vec::new(),
             qos: Vec::new(),
-            jobs: Vec::new(),
             tres: Vec::new(),
         },
         Err(error) => return Err(fail(error)),
@@ -472,16 +361,17 @@ fn text(records: &Records, filter: &Filter) -> String {
         part("User Records", "No users currently cached in Slurm.", body);
     }
     if filter.kinds[1] {
-        let wanted = |row: &&AssociationRecord| {
+        let wanted = |share: &&Share| {
+            let row = &share.row;
             passes(&filter.accounts, &row.account)
                 && (filter.users.is_empty() || passes(&filter.users, &row.user))
         };
-        let tree = Tree::new(records);
+        let parents = parents(records.associations.iter().map(|share| &share.row));
         let body = records
-            .tree()
-            .into_iter()
+            .associations
+            .iter()
             .filter(wanted)
-            .map(|row| records.association(row, &tree))
+            .map(|share| records.association(share, &parents))
             .collect();
         part(
             "Association Records",
@@ -493,7 +383,7 @@ fn text(records: &Records, filter: &Filter) -> String {
         let body = records
             .qos
             .iter()
-            .filter(|qos| passes(&filter.qos, &qos.name))
+            .filter(|qos| passes(&filter.qos, &qos.record.name))
             .map(|qos| records.qos_record(qos))
             .collect();
         part("QOS Records", "No QOS currently cached in Slurm.", body);
@@ -515,12 +405,25 @@ mod tests {
         let mut admin = AssociationRecord::new("oracle", "root", "root");
         admin.id = 2;
         admin.is_default = true;
+        let with =
+            |row: AssociationRecord, norm_shares: f64, level_shares: u64, factor: f64| Share {
+                row,
+                share: v1::AssociationShare {
+                    norm_shares,
+                    level_shares,
+                    factor,
+                    ..v1::AssociationShare::default()
+                },
+            };
         Records {
             cluster: "oracle".to_string(),
             users: Vec::new(),
-            associations: vec![science, admin, root],
+            associations: vec![
+                with(root, 0.0, 1, 0.0),
+                with(admin, 1.0 / 61.0, 61, 1.0),
+                with(science, 60.0 / 61.0, 61, 0.0),
+            ],
             qos: Vec::new(),
-            jobs: Vec::new(),
             tres: vec!["cpu".to_string(), "mem".to_string()],
         }
     }

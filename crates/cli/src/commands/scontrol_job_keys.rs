@@ -16,7 +16,7 @@ use crate::submit::resources::{NICE_MAX, mail_events};
 /// `Priority=INFINITE`: computed again.
 const PRIORITY_COMPUTED: u32 = u32::MAX;
 
-/// Keys that are kept on the record and have no effect yet: key, shortest form, option of sbatch.
+/// Keys that are kept on the record as options, most of them without effect yet: key, shortest form, option of sbatch.
 const KEPT: &[(&str, usize, &str)] = &[
     ("burstbuffer", 2, "bb"),
     ("clusters", 8, "clusters"),
@@ -134,7 +134,8 @@ pub(super) fn set_job(
                 name: "Priority",
                 value,
             };
-            let computed = ["infinite", "unlimited"].contains(&value.to_ascii_lowercase().as_str());
+            let computed =
+                ["infinite", "unlimited", "-1"].contains(&value.to_ascii_lowercase().as_str());
             update.priority = Some(if computed {
                 PRIORITY_COMPUTED
             } else {
@@ -338,6 +339,8 @@ fn set_numbers(update: &mut JobUpdate, key: &str, value: &str) -> Result<bool, S
 /// Names of kept options in a change, for the word about them.
 pub(super) fn kept_names(update: &JobUpdate) -> Vec<&'static str> {
     KEPT.iter()
+        // The site factor is part of the priority.
+        .filter(|(_, _, option)| *option != "site-factor")
         .filter(|(_, _, option)| {
             update
                 .extra

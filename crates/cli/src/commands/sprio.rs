@@ -1,25 +1,20 @@
 //! sprio: shows what makes the priority of waiting jobs.
 //!
-//! Columns are in [`crate::format::sprio`]. The controller does not compute factors yet; with weights configured this is said
-//! on stderr. Source: sprio(1).
+//! Columns are in [`crate::format::sprio`]. The controller decides which jobs have factors to show. Source: sprio(1).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_model::error_code::ErrorCode;
-use sluice_model::job::JobInfo;
-use sluice_model::state::JobState;
-use sluice_model::time::UnixSeconds;
 use sluice_proto::v1;
 
-use super::caller::{Place, now, uid_of};
+use super::caller::{Place, uid_of};
 use super::squeue::{print, report_unknown};
-use super::{block_on, clusters};
+use super::{block_on, clusters, structured};
 use crate::client::calls::config_value;
 use crate::client::{Client, ClientError};
 use crate::flags::getopt::Parsed;
 use crate::flags::{Command, help};
-use crate::format::sprio::{PriorityRow, Weights, compare_by, default_format, layout};
+use crate::format::sprio::{Priorities, PriorityRow, Weights, compare_by, default_format, layout};
 use crate::output;
 use crate::submit::options::Options;
 
@@ -42,6 +37,9 @@ pub fn run(parsed: &Parsed) -> i32 {
         output::text_out(&help::usage(Command::Sprio));
         output::error_line(format!("sprio: error: Unrecognized option: {operand}"));
         return 1;
+    }
+    if let Some(code) = structured::answer_early(&options) {
+        return code;
     }
     let filter = match Filter::new(&options) {
         Ok(filter) => filter,
@@ -95,41 +93,6 @@ impl Filter {
             partitions: options.list("partition"),
         })
     }
-
-    /// Waiting jobs that may start, and running ones where their priority goes on being computed.
-    fn passes(&self, job: &JobInfo, time: UnixSeconds, running_too: bool) -> bool {
-        let shown = match job.state.base {
-            JobState::Pending => {
-                job.priority > 0 && job.eligible_time.is_some_and(|eligible| eligible <= time)
-            }
-            JobState::Running | JobState::Suspended => running_too,
-            _ => false,
-        };
-        let asked = self.jobs.is_empty()
-            || self.jobs.contains(&job.job_id.0)
-            || job
-                .array_job_id
-                .is_some_and(|array| self.jobs.contains(&array.0));
-        shown && asked && (self.users.is_empty() || self.users.contains(&job.description.uid))
-    }
-}
-
-/// The jobs asked for; none when the only one does not exist.
-async fn jobs(client: &Client, filter: &Filter) -> Result<Vec<JobInfo>, ClientError> {
-    let only = match filter.jobs.as_slice() {
-        [only] => vec![*only],
-        _ => Vec::new(),
-    };
-    let request = v1::ListJobsRequest {
-        job_ids: only,
-        users: filter.users.clone(),
-        brief: true,
-        ..Default::default()
-    };
-    match client.jobs(request).await {
-        Err(error) if error.code() == Some(ErrorCode::InvalidJobId) => Ok(Vec::new()),
-        result => result,
-    }
 }
 
 async fn show(options: &Options, filter: &Filter) -> Result<i32, ClientError> {
@@ -169,41 +132,31 @@ async fn show(options: &Options, filter: &Filter) -> Result<i32, ClientError> {
     if options.has("weights") {
         rows.push(PriorityRow::Weights(weights));
     } else {
-        if weights.any() {
-            output::error_line(
-                "sprio: priority factors are not computed yet: they are shown as 0 and the weights have no effect",
-            );
-        }
-        let running_too = config_value(&config, "PriorityFlags").is_some_and(|flags| {
-            flags
-                .split(',')
-                .any(|flag| flag.eq_ignore_ascii_case("CALCULATE_RUNNING"))
-        });
         let cluster = options
             .has("clusters")
             .then(|| client.settings.cluster.clone());
         let own_cluster: Arc<str> = client.settings.cluster.as_str().into();
-        let time = now();
-        for job in jobs(&client, filter).await? {
-            if !filter.passes(&job, time, running_too) {
-                continue;
-            }
-            for partition in job.partition.split(',') {
-                let asked = filter.partitions.is_empty()
-                    || filter.partitions.iter().any(|name| name == partition);
-                if asked {
-                    rows.push(PriorityRow::Job {
-                        job: Box::new(job.clone()),
-                        partition: partition.to_string(),
-                        weights: weights.clone(),
-                        cluster: cluster.clone(),
-                        own_cluster: Arc::clone(&own_cluster),
-                    });
-                }
-            }
+        let request = v1::ListFactorsRequest {
+            job_ids: filter.jobs.clone(),
+            users: filter.users.clone(),
+            partitions: filter.partitions.clone(),
+        };
+        let mut chunks = client.priority().list_factors(request).await?.into_inner();
+        while let Some(chunk) = chunks.message().await? {
+            let weights = chunk.weights.unwrap_or_default();
+            rows.extend(chunk.jobs.into_iter().map(|job| PriorityRow::Job {
+                job: Box::new(job),
+                weights,
+                cluster: cluster.clone(),
+                own_cluster: Arc::clone(&own_cluster),
+            }));
         }
         let sort = options.get("sort").unwrap_or("i");
         rows.sort_by(|first, second| compare_by(sort, first, second));
+    }
+    if structured::wanted(options) {
+        structured::print(&client, options, &Priorities { rows: &rows }).await?;
+        return Ok(0);
     }
     print(&layout, &rows, options.has("noheader"));
     Ok(0)

@@ -1,23 +1,22 @@
 //! sshare: shows shares of accounts and users.
 //!
-//! Columns are in [`crate::format::sshare`]; that usage is not accumulated yet is said on stderr. Source: sshare(1).
+//! Columns are in [`crate::format::sshare`]. Source: sshare(1).
 
 use std::time::Duration;
 
 use sluice_model::error_code::ErrorCode;
-use sluice_proto::v1;
 
 use super::block_on;
-use super::caller::{Place, now, uid_of, user_name};
-use super::sacctmgr_show::associations;
+use super::caller::{Place, uid_of, user_name};
 use super::structured;
 use crate::client::{Client, ClientError};
 use crate::flags::Command;
 use crate::flags::getopt::Parsed;
 use crate::format::sacct::{TableStyle, table_text};
 use crate::format::sshare::{
-    FIELDS, FORMAT_DEFAULT, FORMAT_LONG, FORMAT_LONG_PARTITION, FORMAT_PARTITION, ShareField,
-    ShareRow, ShareView, Shares, add_running, columns, rows,
+    FIELDS, FORMAT_DEFAULT, FORMAT_LONG, FORMAT_LONG_CLASSIC, FORMAT_LONG_CLASSIC_PARTITION,
+    FORMAT_LONG_PARTITION, FORMAT_PARTITION, ShareField, ShareRow, ShareView, Shares, columns,
+    rows,
 };
 use crate::output;
 use crate::submit::options::Options;
@@ -42,21 +41,14 @@ pub fn run(parsed: &Parsed) -> i32 {
     if let Some(code) = structured::answer_early(&options) {
         return code;
     }
-    let default = match (options.has("long"), options.has("partition")) {
-        (false, false) => FORMAT_DEFAULT,
-        (false, true) => FORMAT_PARTITION,
-        (true, false) => FORMAT_LONG,
-        (true, true) => FORMAT_LONG_PARTITION,
-    };
-    let columns = match columns(options.get("format").unwrap_or(default)) {
-        Ok(columns) => columns,
-        Err(name) => {
-            output::error_line(format!(
-                "sshare: error: Invalid field requested: \"{name}\""
-            ));
-            return 1;
-        }
-    };
+    if let Some(list) = options.get("format")
+        && let Err(name) = columns(list)
+    {
+        output::error_line(format!(
+            "sshare: error: Invalid field requested: \"{name}\""
+        ));
+        return 1;
+    }
     let users = match users(&options, &place) {
         Ok(users) => users,
         Err(line) => {
@@ -65,7 +57,7 @@ pub fn run(parsed: &Parsed) -> i32 {
         }
     };
     block_on(async {
-        match show(&options, &columns, users.as_deref()).await {
+        match show(&options, users.as_deref()).await {
             Ok(()) => 0,
             Err(error) => {
                 let text = match error.code() {
@@ -134,29 +126,31 @@ fn users(options: &Options, place: &Place) -> Result<Option<Vec<String>>, String
         .map(Some)
 }
 
-async fn show(
-    options: &Options,
-    columns: &[(&'static ShareField, i32)],
-    users: Option<&[String]>,
-) -> Result<(), ClientError> {
-    let client = Client::connect(PATIENCE).await?;
-    let request = v1::ListAssociationsRequest {
-        clusters: vec![client.settings.cluster.clone()],
-        without_parent_limits: true,
-        ..Default::default()
-    };
-    let mut tree = rows(associations(&client, request).await?);
-    let shows = |name: &str| columns.iter().any(|(field, _)| field.name == name);
-    let with_tres = structured::wanted(options) || shows("TRESRunMins") || shows("GrpTRESRaw");
-    let mut view = ShareView {
-        tree: !options.has("users"),
-        tres: Vec::new(),
-    };
-    if with_tres {
-        view.tres = client.accounting_tres().await?;
-        let jobs = client.jobs(v1::ListJobsRequest::default()).await?;
-        add_running(&mut tree, &jobs, now());
+/// The columns without `-o`.
+fn default_columns(options: &Options, fair_tree: bool) -> &'static str {
+    match (options.has("long"), options.has("partition"), fair_tree) {
+        (false, false, _) => FORMAT_DEFAULT,
+        (false, true, _) => FORMAT_PARTITION,
+        (true, false, true) => FORMAT_LONG,
+        (true, true, true) => FORMAT_LONG_PARTITION,
+        (true, false, false) => FORMAT_LONG_CLASSIC,
+        (true, true, false) => FORMAT_LONG_CLASSIC_PARTITION,
     }
+}
+
+async fn show(options: &Options, users: Option<&[String]>) -> Result<(), ClientError> {
+    let client = Client::connect(PATIENCE).await?;
+    let shares = client.shares().await?;
+    let tree = rows(shares.associations).map_err(|error| ClientError::Other(error.to_string()))?;
+    let view = ShareView {
+        tree: !options.has("users"),
+        tres: shares.tres,
+        fair_tree: shares.fair_tree,
+    };
+    let list = options
+        .get("format")
+        .unwrap_or_else(|| default_columns(options, view.fair_tree));
+    let columns: Vec<(&'static ShareField, i32)> = columns(list).unwrap_or_default();
     let accounts = options.list("accounts");
     let shown: Vec<ShareRow> = tree
         .into_iter()
@@ -171,9 +165,6 @@ async fn show(
             user_fits && account_fits
         })
         .collect();
-    output::error_line(
-        "sshare: usage is not accumulated yet: it is shown as 0, and fair-share factors as those of unused shares",
-    );
     if structured::wanted(options) {
         let shares = Shares {
             rows: &shown,

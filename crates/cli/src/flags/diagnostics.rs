@@ -25,6 +25,7 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("federation", None, No, Filter, PRIO, "FEDERATION", "show the whole federation"),
     flag("format", Some('o'), Req("format"), Output, PRIO, "FORMAT", "columns by letters, such as \"%.15i %.10Y\""),
     flag("jobs", Some('j'), Req("ids"), Filter, PRIO, "", "these jobs"),
+    flag("json", None, Opt("form"), Output, PRIO, "", "print JSON"),
     flag("local", None, No, Filter, PRIO, "LOCAL", "only the local cluster"),
     flag("long", Some('l'), No, Output, PRIO, "", "more columns"),
     flag("noheader", Some('h'), No, Output, PRIO, "", "no heading"),
@@ -36,6 +37,7 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("users", None, Req("users"), Filter, PRIO, "", "same as --user"),
     flag("verbose", Some('v'), No, Other, PRIO, "", "say more"),
     flag("weights", Some('w'), No, Output, PRIO, "", "the configured weights instead of jobs"),
+    flag("yaml", None, Opt("form"), Output, PRIO, "", "print YAML"),
     // sshare
     flag("accounts", Some('A'), Req("accounts"), Filter, SHARE, "", "these accounts"),
     flag("all", Some('a'), No, Filter, SHARE, "", "the users of all accounts"),

@@ -314,7 +314,9 @@ pub static FIELDS: &[Field<Row>] = &[
     field(None, "AllocSID", "ALLOC_SID", |row| {
         row.job.description.submit_sid.to_string()
     }),
-    field(None, "AssocID", "ASSOC_ID", |_| "0".to_string()),
+    field(None, "AssocID", "ASSOC_ID", |row| {
+        row.job.association_id.to_string()
+    }),
     field(None, "BatchFlag", "BATCH_FLAG", |row| {
         bit(row.job.description.batch)
     }),

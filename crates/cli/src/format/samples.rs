@@ -104,6 +104,8 @@ pub fn pending(id: u32, name: &str) -> JobInfo {
         het_job_id: None,
         het_job_offset: None,
         het_job_id_set: None,
+        association_id: 0,
+        priority_by_partition: Vec::new(),
     }
 }
 

@@ -1,13 +1,17 @@
 //! Columns of sprio: what makes the priority of a waiting job.
 //!
-//! Factors are not computed by the controller yet; while their weights are 0, as they are by default, a factor of 0 is what
-//! counts. Upper-case letters are weighted, lower-case ones between 0 and 1. Source: sprio(1) and its output.
+//! Upper-case letters are weighted and rounded, lower-case ones between 0 and 1. The priority is the sum of the terms before they are
+//! rounded, cut to an integer. Source: sprio(1) and its output.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use sluice_model::job::JobInfo;
+use sluice_dataparser::Payload;
+use sluice_dataparser::sink::Sink;
+use sluice_model::ids::JobId;
 use sluice_model::sluid::Sluid;
+use sluice_model::time::UnixSeconds;
+use sluice_proto::v1::{FactorsRow, PriorityWeights};
 
 use super::column::{Field, Layout};
 
@@ -50,30 +54,6 @@ impl Weights {
         }
         weights
     }
-
-    /// True when any factor would count.
-    #[must_use]
-    pub fn any(&self) -> bool {
-        *self != Self::default()
-    }
-
-    /// Names of the weighted TRES, in lower case as jobs show them.
-    fn tres_names(&self) -> Vec<String> {
-        self.tres
-            .split(',')
-            .filter_map(|item| item.split_once('='))
-            .map(|(name, _)| name.trim().to_ascii_lowercase())
-            .collect()
-    }
-
-    fn tres_factors(&self, zero: &str) -> String {
-        let factors: Vec<String> = self
-            .tres_names()
-            .iter()
-            .map(|name| format!("{name}={zero}"))
-            .collect();
-        factors.join(",")
-    }
 }
 
 /// One line.
@@ -83,12 +63,10 @@ pub enum PriorityRow {
     Weights(Weights),
     /// A job in one of its partitions.
     Job {
-        /// The job.
-        job: Box<JobInfo>,
-        /// The partition.
-        partition: String,
-        /// The weights.
-        weights: Weights,
+        /// Its factors there.
+        job: Box<FactorsRow>,
+        /// The weights in force.
+        weights: PriorityWeights,
         /// Name of the cluster, with `-M`.
         cluster: Option<String>,
         /// ClusterName.
@@ -97,24 +75,67 @@ pub enum PriorityRow {
 }
 
 /// Value of a column: of a job, and in the line of the weights.
-fn of_job(row: &PriorityRow, text: impl Fn(&JobInfo) -> String) -> String {
+fn of_job(row: &PriorityRow, text: impl Fn(&FactorsRow) -> String) -> String {
     match row {
         PriorityRow::Weights(_) => String::new(),
         PriorityRow::Job { job, .. } => text(job),
     }
 }
 
-fn factor(row: &PriorityRow, weight: fn(&Weights) -> u32, zero: &str) -> String {
-    match row {
-        PriorityRow::Weights(weights) => weight(weights).to_string(),
-        PriorityRow::Job { .. } => zero.to_string(),
+/// The letters that show a factor.
+const FACTORS: &str = "abfjpq";
+
+/// Factor and weight that a letter shows.
+fn term(letter: char, job: &FactorsRow, weights: &PriorityWeights) -> (f64, f64) {
+    match letter {
+        'a' => (job.age, weights.age),
+        'b' => (job.assoc, weights.assoc),
+        'f' => (job.fairshare, weights.fairshare),
+        'j' => (job.job_size, weights.job_size),
+        'p' => (job.partition_factor, weights.partition),
+        _ => (job.qos_factor, weights.qos),
     }
 }
 
-/// A weighted factor of 0.
-const WEIGHTED: &str = "0";
-/// A factor of 0.
-const NORMAL: &str = "0.0000000";
+/// A factor, weighted when the letter is a capital.
+fn value(letter: char, job: &FactorsRow, weights: &PriorityWeights) -> f64 {
+    let (factor, weight) = term(letter.to_ascii_lowercase(), job, weights);
+    if letter.is_ascii_uppercase() {
+        factor * weight
+    } else {
+        factor
+    }
+}
+
+fn factor(row: &PriorityRow, letter: char, weight: fn(&Weights) -> u32) -> String {
+    match row {
+        PriorityRow::Weights(weights) => weight(weights).to_string(),
+        PriorityRow::Job { job, weights, .. } => {
+            let value = value(letter, job, weights);
+            if letter.is_ascii_uppercase() {
+                format!("{value:.0}")
+            } else {
+                format!("{value:.7}")
+            }
+        }
+    }
+}
+
+/// `cpu=25,gres/gpu=75`.
+fn tres(job: &FactorsRow, weighted: bool) -> String {
+    let items: Vec<String> = job
+        .tres
+        .iter()
+        .map(|one| {
+            if weighted {
+                format!("{}={:.0}", one.name, one.weight * one.factor)
+            } else {
+                format!("{}={:.2}", one.name, one.factor)
+            }
+        })
+        .collect();
+    items.join(",")
+}
 
 const fn field(
     letter: char,
@@ -132,25 +153,21 @@ const fn field(
 
 /// The table.
 pub static FIELDS: &[Field<PriorityRow>] = &[
-    field('a', "AgeNormal", "AGE", |row| {
-        factor(row, |w| w.age, NORMAL)
-    }),
-    field('A', "Age", "AGE", |row| factor(row, |w| w.age, WEIGHTED)),
+    field('a', "AgeNormal", "AGE", |row| factor(row, 'a', |w| w.age)),
+    field('A', "Age", "AGE", |row| factor(row, 'A', |w| w.age)),
     field('b', "AssocNormal", "ASSOC", |row| {
-        factor(row, |w| w.assoc, NORMAL)
+        factor(row, 'b', |w| w.assoc)
     }),
-    field('B', "Assoc", "ASSOC", |row| {
-        factor(row, |w| w.assoc, WEIGHTED)
-    }),
+    field('B', "Assoc", "ASSOC", |row| factor(row, 'B', |w| w.assoc)),
     field('c', "Cluster", "CLUSTER", |row| match row {
         PriorityRow::Weights(_) => String::new(),
         PriorityRow::Job { cluster, .. } => super::or_null(cluster.as_deref()),
     }),
     field('f', "FairShareNormal", "FAIRSHARE", |row| {
-        factor(row, |w| w.fairshare, NORMAL)
+        factor(row, 'f', |w| w.fairshare)
     }),
     field('F', "FairShare", "FAIRSHARE", |row| {
-        factor(row, |w| w.fairshare, WEIGHTED)
+        factor(row, 'F', |w| w.fairshare)
     }),
     field('i', "JobId", "JOBID", |row| match row {
         PriorityRow::Weights(_) => "Weights".to_string(),
@@ -160,62 +177,60 @@ pub static FIELDS: &[Field<PriorityRow>] = &[
         },
     }),
     field('j', "JobSizeNormal", "JOBSIZE", |row| {
-        factor(row, |w| w.job_size, NORMAL)
+        factor(row, 'j', |w| w.job_size)
     }),
     field('J', "JobSize", "JOBSIZE", |row| {
-        factor(row, |w| w.job_size, WEIGHTED)
+        factor(row, 'J', |w| w.job_size)
     }),
     field('n', "QosName", "QOSNAME", |row| {
         of_job(row, |job| job.qos.clone())
     }),
     field('N', "Nice", "NICE", |row| {
-        of_job(row, |job| job.description.nice.to_string())
+        of_job(row, |job| job.nice.to_string())
     }),
     field('o', "Account", "ACCOUNT", |row| {
         of_job(row, |job| job.account.clone())
     }),
     field('p', "PartitionNormal", "PARTITION", |row| {
-        factor(row, |w| w.partition, NORMAL)
+        factor(row, 'p', |w| w.partition)
     }),
     field('P', "PartitionFactor", "PARTITION", |row| {
-        factor(row, |w| w.partition, WEIGHTED)
+        factor(row, 'P', |w| w.partition)
     }),
-    field('q', "QosNormal", "QOS", |row| {
-        factor(row, |w| w.qos, NORMAL)
-    }),
-    field('Q', "Qos", "QOS", |row| factor(row, |w| w.qos, WEIGHTED)),
+    field('q', "QosNormal", "QOS", |row| factor(row, 'q', |w| w.qos)),
+    field('Q', "Qos", "QOS", |row| factor(row, 'Q', |w| w.qos)),
     field('r', "Partition", "PARTITION", |row| match row {
         PriorityRow::Weights(_) => String::new(),
-        PriorityRow::Job { partition, .. } => partition.clone(),
+        PriorityRow::Job { job, .. } => job.partition.clone(),
     }),
     field('s', "Sluid", "SLUID", |row| match row {
         PriorityRow::Weights(_) => String::new(),
         PriorityRow::Job {
             job, own_cluster, ..
-        } => Sluid::of(own_cluster, job.submit_time, job.job_id).to_string(),
+        } => Sluid::of(own_cluster, UnixSeconds(job.submit_time), JobId(job.job_id)).to_string(),
     }),
     field('S', "Site", "SITE", |row| match row {
         PriorityRow::Weights(_) => "1".to_string(),
-        PriorityRow::Job { .. } => "0".to_string(),
+        PriorityRow::Job { job, .. } => job.site.to_string(),
     }),
     field('t', "TresNormal", "TRES", |row| match row {
         PriorityRow::Weights(weights) => weights.tres.clone(),
-        PriorityRow::Job { weights, .. } => weights.tres_factors("0.00"),
+        PriorityRow::Job { job, .. } => tres(job, false),
     }),
     field('T', "Tres", "TRES", |row| match row {
         PriorityRow::Weights(weights) => weights.tres.clone(),
-        PriorityRow::Job { weights, .. } => weights.tres_factors("0"),
+        PriorityRow::Job { job, .. } => tres(job, true),
     }),
     field('u', "User", "USER", |row| {
-        of_job(row, |job| job.user_name.clone())
+        of_job(row, |job| job.user.clone())
     }),
     field('y', "PriorityNormal", "PRIORITY", |row| {
         of_job(row, |job| {
-            format!("{:.14}", f64::from(job.priority) / f64::from(u32::MAX))
+            format!("{:.14}", job.priority / f64::from(u32::MAX))
         })
     }),
     field('Y', "Priority", "PRIORITY", |row| {
-        of_job(row, |job| job.priority.to_string())
+        of_job(row, |job| (job.priority as u64).to_string())
     }),
 ];
 
@@ -279,13 +294,23 @@ pub fn compare_by(letters: &str, first: &PriorityRow, second: &PriorityRow) -> O
 }
 
 fn compare(letter: char, first: &PriorityRow, second: &PriorityRow) -> Ordering {
-    let (PriorityRow::Job { job: a, .. }, PriorityRow::Job { job: b, .. }) = (first, second) else {
+    let (
+        PriorityRow::Job {
+            job: a, weights, ..
+        },
+        PriorityRow::Job { job: b, .. },
+    ) = (first, second)
+    else {
         return Ordering::Equal;
     };
     match letter {
         'i' => a.job_id.cmp(&b.job_id),
-        'Y' | 'y' => a.priority.cmp(&b.priority),
-        'N' => a.description.nice.cmp(&b.description.nice),
+        'Y' | 'y' => a.priority.total_cmp(&b.priority),
+        'N' => a.nice.cmp(&b.nice),
+        'S' => a.site.cmp(&b.site),
+        letter if FACTORS.contains(letter.to_ascii_lowercase()) => {
+            value(letter, a, weights).total_cmp(&value(letter, b, weights))
+        }
         other => {
             let Some(field) = FIELDS.iter().find(|field| field.letter == Some(other)) else {
                 return Ordering::Equal;
@@ -301,10 +326,74 @@ pub fn layout(format: &str) -> (Layout<PriorityRow>, Vec<super::column::UnknownF
     Layout::from_letters(format, FIELDS)
 }
 
+/// The document of `--json` and `--yaml`: one record for each line of the table, with factors and weighted terms.
+#[derive(Debug)]
+pub struct Priorities<'a> {
+    /// Lines; those of weights are left out.
+    pub rows: &'a [PriorityRow],
+}
+
+/// Names of the factors in the document.
+const NAMES: [(char, &str); 6] = [
+    ('a', "age"),
+    ('b', "association"),
+    ('f', "fairshare"),
+    ('j', "job_size"),
+    ('p', "partition"),
+    ('q', "qos"),
+];
+
+impl Payload for Priorities<'_> {
+    fn write<S: Sink>(&self, sink: &mut S) {
+        let jobs = self.rows.iter().filter_map(|row| match row {
+            PriorityRow::Weights(_) => None,
+            PriorityRow::Job { job, weights, .. } => Some((job, weights)),
+        });
+        sink.list("priorities", jobs, |sink, (job, weights)| {
+            sink.begin_map();
+            sink.uint("job_id", job.job_id);
+            sink.text("partition", &job.partition);
+            sink.text("user_name", &job.user);
+            sink.text("account", &job.account);
+            sink.text("qos", &job.qos);
+            sink.key("priority");
+            sink.float(job.priority);
+            sink.flag("direct", job.direct);
+            sink.int("nice", job.nice);
+            sink.int("site", job.site);
+            for (key, weighted) in [("factors", false), ("weighted", true)] {
+                sink.map(key, |sink| {
+                    for (letter, name) in NAMES {
+                        let letter = if weighted {
+                            letter.to_ascii_uppercase()
+                        } else {
+                            letter
+                        };
+                        sink.key(name);
+                        sink.float(value(letter, job, weights));
+                    }
+                    sink.list("tres", &job.tres, |sink, one| {
+                        sink.begin_map();
+                        sink.text("name", &one.name);
+                        sink.key("value");
+                        sink.float(if weighted {
+                            one.weight * one.factor
+                        } else {
+                            one.factor
+                        });
+                        sink.end_map();
+                    });
+                });
+            }
+            sink.end_map();
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::samples;
+    use sluice_proto::v1::TresFactorRow;
 
     /// The weights of the sample cluster.
     fn sample_weights() -> Weights {
@@ -322,16 +411,39 @@ mod tests {
         )
     }
 
-    fn row(weights: &Weights) -> PriorityRow {
-        let mut job = samples::pending(24, "hiprio");
-        job.priority = 13_332;
-        job.qos = "high".to_string();
-        job.account = "physics".to_string();
-        job.description.nice = 50;
+    /// Job 24 of the recordings: three of four nodes, three of 256 CPUs, QOS high.
+    fn row() -> PriorityRow {
+        let part = |name: &str, factor: f64| TresFactorRow {
+            name: name.to_string(),
+            weight: 100.0,
+            factor,
+        };
+        let job = FactorsRow {
+            job_id: 24,
+            partition: "main".to_string(),
+            user: "alice".to_string(),
+            account: "physics".to_string(),
+            qos: "high".to_string(),
+            nice: 50,
+            fairshare: 1.0,
+            job_size: (0.75 + 3.0 / 256.0) / 2.0,
+            partition_factor: 1.0,
+            qos_factor: 1.0,
+            tres: vec![part("cpu", 3.0 / 256.0), part("mem", 300.0 / 1_024_000.0)],
+            // 10000 + 380.859375 + 1000 + 2000 + 1.171875 + 0.029297 − 50
+            priority: 13_332.060_547,
+            ..FactorsRow::default()
+        };
         PriorityRow::Job {
             job: Box::new(job),
-            partition: "main".to_string(),
-            weights: weights.clone(),
+            weights: PriorityWeights {
+                age: 1000.0,
+                assoc: 0.0,
+                fairshare: 10_000.0,
+                job_size: 1000.0,
+                partition: 1000.0,
+                qos: 2000.0,
+            },
             cluster: None,
             own_cluster: "oracle".into(),
         }
@@ -367,21 +479,26 @@ mod tests {
         );
     }
 
-    /// A job's line: what is known is there, factors are 0.
+    /// The lines of a real sprio.
     #[test]
     fn lines() {
         let weights = sample_weights();
-        let row = row(&weights);
+        let row = row();
         let (long, _) = layout(&default_format(&weights, true, false, false));
         assert_eq!(
             long.row(&row),
-            "             24 main         alice  physics      13332          0          0          0          0          0          0       high          0          50          cpu=0,mem=0"
+            "             24 main         alice  physics      13332          0          0          0      10000        381       1000       high       2000          50          cpu=1,mem=0"
+        );
+        let (normal, _) = layout(&default_format(&weights, false, true, false));
+        assert_eq!(
+            normal.row(&row),
+            "             24 main      0.00000310 0.0000000  1.0000000  0.3808594  1.0000000  1.0000000  cpu=0.01,mem=0.00   "
         );
         let (free, unknown) = layout("%i %u %Y %y %a %N %t %r %c %n %o");
         assert!(unknown.is_empty());
         assert_eq!(
             free.row(&row),
-            "24 alice 13332 0.00000310409814 0.0000000 50 cpu=0.00,mem=0.00 main (null) high physics"
+            "24 alice 13332 0.00000310411224 0.0000000 50 cpu=0.01,mem=0.00 main (null) high physics"
         );
         // Without weights only what always counts is shown.
         let (plain, _) = layout(&default_format(&Weights::default(), false, false, false));
@@ -391,15 +508,16 @@ mod tests {
         );
     }
 
-    /// `-S -Y,i`.
+    /// `-S -Y,i`; factors go by number, not by text.
     #[test]
     fn order() {
-        let weights = Weights::default();
-        let (first, mut second) = (row(&weights), row(&weights));
+        let (first, mut second) = (row(), row());
         if let PriorityRow::Job { job, .. } = &mut second {
-            job.job_id = sluice_model::ids::JobId(25);
+            job.job_id = 25;
+            job.fairshare = 0.09;
         }
         assert_eq!(compare_by("-Y,i", &first, &second), Ordering::Less);
         assert_eq!(compare_by("-i", &first, &second), Ordering::Greater);
+        assert_eq!(compare_by("-F", &first, &second), Ordering::Less);
     }
 }

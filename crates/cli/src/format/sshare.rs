@@ -1,8 +1,7 @@
 //! Columns of sshare: the tree of associations with their shares.
 //!
-//! The controller does not accumulate usage yet: usage is 0 here and fair-share factors are those of unused shares, which is
-//! what a new cluster shows. Shares and the minutes that running jobs have still booked are real. Source: sshare(1), Fair Tree
-//! in the manual, and its output.
+//! Numbers are the controller's, as of its last cycle; only their form is decided here. Source: sshare(1), Fair Tree in the manual,
+//! and its output.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +9,8 @@ use sluice_dataparser::Payload;
 use sluice_dataparser::sink::Sink;
 use sluice_dataparser::values::{Optional, OptionalFloat};
 use sluice_model::accounting::AssociationRecord;
-use sluice_model::job::JobInfo;
-use sluice_model::time::UnixSeconds;
 use sluice_model::tres::Tres;
+use sluice_proto::{ConvertError, Wire, v1};
 
 /// Columns without options.
 pub const FORMAT_DEFAULT: &str =
@@ -26,6 +24,11 @@ GrpTRESMins,TRESRunMins";
 /// The same with `-m`.
 pub const FORMAT_LONG_PARTITION: &str = "Account,User,Partition,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,\
 FairShare,LevelFS,GrpTRESMins,TRESRunMins";
+/// Columns of `-l` where Fair Tree is off: there are no levels.
+pub const FORMAT_LONG_CLASSIC: &str = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,GrpTRESMins,TRESRunMins";
+/// The same with `-m`.
+pub const FORMAT_LONG_CLASSIC_PARTITION: &str = "Account,User,Partition,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,\
+FairShare,GrpTRESMins,TRESRunMins";
 
 /// Name of the account above all.
 const ROOT: &str = "root";
@@ -37,10 +40,10 @@ pub struct ShareRow {
     pub association: AssociationRecord,
     /// Levels above it.
     pub depth: usize,
-    /// Part of its level's shares; 0 of the root.
-    pub norm_shares: f64,
-    /// Fair-share factor of an unused share.
-    pub fair_share: f64,
+    /// Shares, usage and factor.
+    pub share: v1::AssociationShare,
+    /// TRES × seconds used.
+    pub used: BTreeMap<String, f64>,
     /// TRES × seconds that running jobs below have still booked.
     pub run_secs: BTreeMap<String, u64>,
 }
@@ -54,58 +57,44 @@ impl ShareRow {
         !self.association.user.is_empty()
     }
 
-    /// Level fair share without usage: without limit when it has a share, 0 else.
-    fn level_is_infinite(&self) -> bool {
-        self.association.shares != Some(0)
+    fn raw_usage(&self) -> f64 {
+        self.share.used.as_ref().map_or(0.0, |used| used.raw)
     }
 }
 
-/// Builds the rows out of the associations of one cluster in tree order.
-#[must_use]
-pub fn rows(associations: Vec<AssociationRecord>) -> Vec<ShareRow> {
-    let parents = parents(&associations);
-    let levels = level_shares(&associations);
-    let unused: BTreeMap<String, bool> = associations
-        .iter()
-        .filter(|row| row.user.is_empty())
-        .map(|row| (row.account.clone(), row.shares == Some(0)))
-        .collect();
-    // Fair Tree without usage: every user with shares all the way up ties for the first rank, the others for the one after.
-    let has_share = |row: &AssociationRecord| {
-        row.shares != Some(0)
-            && ancestors(&row.account, &parents)
-                .iter()
-                .all(|account| account == ROOT || !unused.get(account).copied().unwrap_or(false))
-    };
-    let users = associations.iter().filter(|row| !row.user.is_empty());
-    let (all, first) = users.fold((0_u32, 0_u32), |(all, first), row| {
-        (all + 1, first + u32::from(has_share(row)))
-    });
-    associations
-        .into_iter()
-        .map(|row| {
-            let sum = levels.get(parent_of(&row)).copied().unwrap_or(0);
-            let root = row.user.is_empty() && row.account == ROOT;
-            let norm_shares = match (root, row.shares, sum) {
-                (true, ..) | (_, None, _) | (_, _, 0) => 0.0,
-                (_, Some(shares), sum) => f64::from(shares) / sum as f64,
-            };
-            let fair_share = match (row.user.is_empty(), has_share(&row)) {
-                (true, _) => 0.0,
-                (_, true) => 1.0,
-                (_, false) => f64::from(all - first) / f64::from(all),
-            };
-            let depth =
-                ancestors(&row.account, &parents).len() - 1 + usize::from(!row.user.is_empty());
-            ShareRow {
-                association: row,
-                depth,
-                norm_shares,
-                fair_share,
-                run_secs: BTreeMap::new(),
-            }
-        })
-        .collect()
+/// Builds the rows out of what the controller says, in its order.
+///
+/// # Errors
+/// An association that cannot be read.
+pub fn rows(shares: Vec<v1::AssociationShare>) -> Result<Vec<ShareRow>, ConvertError> {
+    let mut rows = Vec::with_capacity(shares.len());
+    for mut share in shares {
+        let association =
+            AssociationRecord::from_wire(share.association.take().unwrap_or_default())?;
+        let used = share.used.clone().unwrap_or_default();
+        let now = share.now.clone().unwrap_or_default();
+        rows.push(ShareRow {
+            association,
+            depth: 0,
+            used: used
+                .tres
+                .into_iter()
+                .map(|one| (one.name, one.seconds))
+                .collect(),
+            run_secs: now
+                .run_secs
+                .into_iter()
+                .map(|one| (one.name, one.count))
+                .collect(),
+            share,
+        });
+    }
+    let parents = parents(rows.iter().map(|row| &row.association));
+    for row in &mut rows {
+        let accounts = ancestors(&row.association.account, &parents).len() - 1;
+        row.depth = accounts + usize::from(row.is_user());
+    }
+    Ok(rows)
 }
 
 /// The account above each account.
@@ -117,17 +106,6 @@ pub fn parents<'a>(
         .filter(|row| row.user.is_empty())
         .map(|row| (row.account.clone(), row.parent_account.clone()))
         .collect()
-}
-
-/// The shares of the rows directly below each account, added up.
-#[must_use]
-pub fn level_shares(rows: &[AssociationRecord]) -> BTreeMap<String, u64> {
-    let mut levels: BTreeMap<String, u64> = BTreeMap::new();
-    for row in rows {
-        *levels.entry(parent_of(row).to_string()).or_default() +=
-            u64::from(row.shares.unwrap_or(0));
-    }
-    levels
 }
 
 /// The account whose level a row belongs to.
@@ -154,36 +132,6 @@ pub fn ancestors(account: &str, parents: &BTreeMap<String, String>) -> Vec<Strin
     path
 }
 
-/// Adds what running jobs have still booked to their user's row and every account above it.
-pub fn add_running(rows: &mut [ShareRow], jobs: &[JobInfo], now: UnixSeconds) {
-    let parents = parents(rows.iter().map(|row| &row.association));
-    for job in jobs.iter().filter(|job| job.state.is_running()) {
-        let Some(end) = job.end_time else { continue };
-        let left = u64::try_from(end - now).unwrap_or(0);
-        let accounts = ancestors(&job.account, &parents);
-        // A row for the job's partition takes it before the one for all partitions.
-        let own = rows
-            .iter()
-            .any(|row| is_row_of(row, job) && row.association.partition == job.partition);
-        for row in rows.iter_mut() {
-            let partition = if own { job.partition.as_str() } else { "" };
-            let counts = match row.is_user() {
-                true => is_row_of(row, job) && row.association.partition == partition,
-                false => accounts.contains(&row.association.account),
-            };
-            if counts {
-                for (kind, amount) in job.alloc_tres.iter() {
-                    *row.run_secs.entry(kind.to_string()).or_default() += amount * left;
-                }
-            }
-        }
-    }
-}
-
-fn is_row_of(row: &ShareRow, job: &JobInfo) -> bool {
-    row.association.user == job.user_name && row.association.account == job.account
-}
-
 /// What all rows share.
 #[derive(Debug, Clone)]
 pub struct ShareView {
@@ -191,6 +139,8 @@ pub struct ShareView {
     pub tree: bool,
     /// AccountingStorageTRES, in its order.
     pub tres: Vec<String>,
+    /// Fair Tree: factors are of users only, and levels count.
+    pub fair_tree: bool,
 }
 
 /// A column.
@@ -212,6 +162,16 @@ const fn field(
     ShareField { name, width, value }
 }
 
+/// `cpu=1,mem=153,…` for every TRES.
+fn minutes(view: &ShareView, of: impl Fn(&str) -> u64) -> String {
+    let texts: Vec<String> = view
+        .tres
+        .iter()
+        .map(|name| format!("{name}={}", of(name)))
+        .collect();
+    texts.join(",")
+}
+
 /// The table.
 pub static FIELDS: &[ShareField] = &[
     field("Account", -20, |row, view| {
@@ -220,17 +180,11 @@ pub static FIELDS: &[ShareField] = &[
     }),
     field("Cluster", 10, |row, _| row.association.cluster.clone()),
     field("EffectvUsage", 13, |row, _| {
-        // All usage is below the root.
-        if row.is_root() {
-            "1.000000"
-        } else {
-            "0.000000"
-        }
-        .to_string()
+        format!("{:.6}", row.share.effective_usage)
     }),
-    field("FairShare", 10, |row, _| {
-        if row.is_user() {
-            format!("{:.6}", row.fair_share)
+    field("FairShare", 10, |row, view| {
+        if row.is_user() || !(view.fair_tree || row.is_root()) {
+            format!("{:.6}", row.share.factor)
         } else {
             String::new()
         }
@@ -238,21 +192,28 @@ pub static FIELDS: &[ShareField] = &[
     field("GrpTRESMins", 30, |row, _| {
         row.association.limits.grp_tres_mins.clone()
     }),
-    field("GrpTRESRaw", 30, |_, view| {
-        let texts: Vec<String> = view.tres.iter().map(|name| format!("{name}=0")).collect();
-        texts.join(",")
+    field("GrpTRESRaw", 30, |row, view| {
+        minutes(view, |name| {
+            (row.used.get(name).copied().unwrap_or(0.0) / 60.0) as u64
+        })
     }),
     field("ID", 6, |row, _| row.association.id.to_string()),
-    field("LevelFS", 10, |row, _| {
-        match (row.is_root(), row.level_is_infinite()) {
+    field("LevelFS", 10, |row, view| {
+        match (row.is_root() || !view.fair_tree, row.share.level_fs) {
             (true, _) => String::new(),
-            (false, true) => "inf".to_string(),
-            (false, false) => "0.000000".to_string(),
+            (false, level) if level.is_infinite() => "inf".to_string(),
+            (false, level) => format!("{level:.6}"),
         }
     }),
-    field("NormShares", 11, |row, _| format!("{:.6}", row.norm_shares)),
+    field("NormShares", 11, |row, _| {
+        format!("{:.6}", row.share.norm_shares)
+    }),
     field("NormUsage", 11, |row, _| {
-        if row.is_root() { "" } else { "0.000000" }.to_string()
+        if row.is_root() {
+            String::new()
+        } else {
+            format!("{:.6}", row.share.norm_usage)
+        }
     }),
     field("Partition", 12, |row, _| row.association.partition.clone()),
     field("RawShares", 10, |row, _| {
@@ -262,19 +223,13 @@ pub static FIELDS: &[ShareField] = &[
             (false, None) => "parent".to_string(),
         }
     }),
-    field("RawUsage", 11, |_, _| "0".to_string()),
+    field("RawUsage", 11, |row, _| {
+        (row.raw_usage() as u64).to_string()
+    }),
     field("TRESRunMins", 30, |row, view| {
-        let texts: Vec<String> = view
-            .tres
-            .iter()
-            .map(|name| {
-                format!(
-                    "{name}={}",
-                    row.run_secs.get(name).copied().unwrap_or(0) / 60
-                )
-            })
-            .collect();
-        texts.join(",")
+        minutes(view, |name| {
+            row.run_secs.get(name).copied().unwrap_or(0) / 60
+        })
     }),
     field("User", 10, |row, _| row.association.user.clone()),
 ];
@@ -340,7 +295,10 @@ impl Shares<'_> {
         );
         sink.text("parent", parent_of(association));
         sink.text("partition", &association.partition);
-        sink.real("shares_normalized", OptionalFloat::Set(row.norm_shares));
+        sink.real(
+            "shares_normalized",
+            OptionalFloat::Set(row.share.norm_shares),
+        );
         sink.number(
             "shares",
             Optional::or_unset(association.shares.filter(|_| !row.is_root())),
@@ -349,25 +307,25 @@ impl Shares<'_> {
         let root = row.is_root();
         sink.real(
             "effective_usage",
-            OptionalFloat::Set(if root { 1.0 } else { 0.0 }),
+            OptionalFloat::Set(row.share.effective_usage),
         );
         sink.real(
             "usage_normalized",
             if root {
                 OptionalFloat::Unset
             } else {
-                OptionalFloat::Set(0.0)
+                OptionalFloat::Set(row.share.norm_usage)
             },
         );
-        sink.uint("usage", 0_u64);
+        sink.uint("usage", row.raw_usage() as u64);
         sink.map("fairshare", |sink| {
-            sink.real("factor", OptionalFloat::Set(row.fair_share));
+            sink.real("factor", OptionalFloat::Set(row.share.factor));
             sink.real(
                 "level",
-                match (root, row.level_is_infinite()) {
+                match (root || !self.view.fair_tree, row.share.level_fs) {
                     (true, _) => OptionalFloat::Unset,
-                    (false, true) => OptionalFloat::Infinite,
-                    (false, false) => OptionalFloat::Set(0.0),
+                    (false, level) if level.is_infinite() => OptionalFloat::Infinite,
+                    (false, level) => OptionalFloat::Set(level),
                 },
             );
         });
@@ -405,7 +363,7 @@ impl Shares<'_> {
                 sink.begin_map();
                 sink.text("name", name);
                 sink.key("value");
-                sink.float(0.0);
+                sink.float(row.used.get(name.as_str()).copied().unwrap_or(0.0));
                 sink.end_map();
             });
         });
@@ -416,41 +374,74 @@ impl Shares<'_> {
 mod tests {
     use super::*;
     use crate::format::sacct::{TableStyle, table_header, table_line};
-    use crate::format::samples;
-    use sluice_model::time::UnixSeconds;
 
-    fn association(account: &str, user: &str, parent: &str, shares: u32) -> AssociationRecord {
+    /// A row with shares of a level, factor, and usage of a level.
+    fn share(
+        names: [&str; 3],
+        shares: u32,
+        norm: f64,
+        factor: f64,
+        (raw, effective, level_fs): (f64, f64, f64),
+    ) -> v1::AssociationShare {
+        let [account, user, parent] = names;
         let mut row = AssociationRecord::new("oracle", account, user);
         row.parent_account = parent.to_string();
         row.shares = Some(shares);
-        row
+        v1::AssociationShare {
+            association: Some(row.into_wire()),
+            level_shares: 0,
+            norm_shares: norm,
+            norm_usage: 0.0,
+            effective_usage: effective,
+            level_fs,
+            factor,
+            used: Some(v1::UsedSoFar {
+                raw,
+                wall_secs: 0.0,
+                tres: vec![v1::TresUsage {
+                    name: "cpu".to_string(),
+                    seconds: raw,
+                }],
+            }),
+            now: Some(v1::UsedNow {
+                run_secs: vec![v1::TresCount {
+                    name: "cpu".to_string(),
+                    count: 4_800,
+                }],
+                ..v1::UsedNow::default()
+            }),
+        }
     }
 
-    /// The tree of the sample cluster.
+    /// The tree of the sample cluster, whose usage is not part of a cycle yet.
     fn sample() -> Vec<ShareRow> {
+        let idle = (0.0, 0.0, f64::INFINITY);
+        let used = (8.999_985, 0.0, f64::INFINITY);
         rows(vec![
-            association("root", "", "", 1),
-            association("root", "root", "", 1),
-            association("science", "", "root", 60),
-            association("bio", "", "science", 10),
-            association("bio", "alice", "", 5),
-            association("bio", "bob", "", 20),
-            association("physics", "", "science", 30),
-            association("physics", "alice", "", 10),
+            share(["root", "", ""], 1, 0.0, 0.0, (8.999_985, 1.0, 0.0)),
+            share(["root", "root", ""], 1, 1.0 / 61.0, 1.0, idle),
+            share(["science", "", "root"], 60, 60.0 / 61.0, 0.0, used),
+            share(["bio", "", "science"], 10, 0.25, 0.0, idle),
+            share(["bio", "alice", ""], 5, 0.2, 1.0, idle),
+            share(["bio", "bob", ""], 20, 0.8, 1.0, idle),
+            share(["physics", "", "science"], 30, 0.75, 0.0, used),
+            share(["physics", "alice", ""], 10, 1.0, 1.0, used),
         ])
+        .expect("rows")
     }
 
-    fn view() -> ShareView {
+    fn view(fair_tree: bool) -> ShareView {
         ShareView {
             tree: true,
             tres: "cpu,mem,energy,node,billing"
                 .split(',')
                 .map(String::from)
                 .collect(),
+            fair_tree,
         }
     }
 
-    fn table(rows: &[ShareRow], list: &str, style: &TableStyle) -> String {
+    fn table(rows: &[ShareRow], list: &str, style: &TableStyle, view: &ShareView) -> String {
         let columns = columns(list).expect("known");
         let names: Vec<(String, i32)> = columns
             .iter()
@@ -460,7 +451,7 @@ mod tests {
         for row in rows {
             let values: Vec<(String, i32)> = columns
                 .iter()
-                .map(|(field, width)| ((field.value)(row, &view()), *width))
+                .map(|(field, width)| ((field.value)(row, view), *width))
                 .collect();
             text.push_str(&table_line(&values, style));
             text.push('\n');
@@ -468,7 +459,7 @@ mod tests {
         text
     }
 
-    /// As a real sshare prints them, apart from the usage.
+    /// As a real sshare prints them.
     #[test]
     fn tables() {
         let bar = TableStyle::Delimited {
@@ -476,18 +467,23 @@ mod tests {
             trailing: false,
         };
         assert_eq!(
-            table(&sample(), FORMAT_DEFAULT, &bar),
+            table(&sample(), FORMAT_DEFAULT, &bar, &view(true)),
             "Account|User|RawShares|NormShares|RawUsage|EffectvUsage|FairShare\n\
-             root|||0.000000|0|1.000000|\n \
+             root|||0.000000|8|1.000000|\n \
              root|root|1|0.016393|0|0.000000|1.000000\n \
-             science||60|0.983607|0|0.000000|\n  \
+             science||60|0.983607|8|0.000000|\n  \
              bio||10|0.250000|0|0.000000|\n   \
              bio|alice|5|0.200000|0|0.000000|1.000000\n   \
              bio|bob|20|0.800000|0|0.000000|1.000000\n  \
-             physics||30|0.750000|0|0.000000|\n   \
-             physics|alice|10|1.000000|0|0.000000|1.000000\n"
+             physics||30|0.750000|8|0.000000|\n   \
+             physics|alice|10|1.000000|8|0.000000|1.000000\n"
         );
-        let padded = table(&sample()[..2], FORMAT_LONG, &TableStyle::Padded);
+        let padded = table(
+            &sample()[..2],
+            FORMAT_LONG,
+            &TableStyle::Padded,
+            &view(true),
+        );
         let lines: Vec<&str> = padded.lines().collect();
         assert_eq!(
             lines[0],
@@ -495,48 +491,43 @@ mod tests {
         );
         assert_eq!(
             lines[2],
-            "root                                          0.000000           0                  1.000000                                                      cpu=0,mem=0,energy=0,node=0,b+ "
+            "root                                          0.000000           8                  1.000000                                                      cpu=80,mem=0,energy=0,node=0,+ "
         );
         assert_eq!(
             lines[3],
-            " root                      root          1    0.016393           0    0.000000      0.000000   1.000000        inf                                cpu=0,mem=0,energy=0,node=0,b+ "
+            " root                      root          1    0.016393           0    0.000000      0.000000   1.000000        inf                                cpu=80,mem=0,energy=0,node=0,+ "
         );
     }
 
-    /// Booked minutes go to the user and every account above.
+    /// Values with digits; without Fair Tree accounts have a factor too, and there are no levels.
     #[test]
-    fn running_jobs() {
-        let mut rows = sample();
-        let mut job = samples::running();
-        job.account = "physics".to_string();
-        job.user_name = "alice".to_string();
-        job.alloc_tres = samples::tres("cpu=8,mem=2000M,node=2");
-        job.end_time = Some(UnixSeconds(2_000));
-        add_running(&mut rows, &[job], UnixSeconds(1_400));
-        let cpu: Vec<u64> = rows
-            .iter()
-            .map(|row| row.run_secs.get("cpu").copied().unwrap_or(0))
-            .collect();
-        assert_eq!(cpu, [4_800, 0, 4_800, 0, 0, 0, 4_800, 4_800]);
-        let (field, _) = columns("tresrunmins").expect("known")[0];
-        assert_eq!(
-            (field.value)(&rows[7], &view()),
-            "cpu=80,mem=20000,energy=0,node=20,billing=0"
-        );
-    }
-
-    /// Without a share all the way up, an unused association ranks behind those with one.
-    #[test]
-    fn no_share() {
+    fn values() {
         let rows = rows(vec![
-            association("root", "", "", 1),
-            association("a", "", "root", 0),
-            association("a", "x", "", 1),
-            association("b", "", "root", 1),
-            association("b", "y", "", 1),
-        ]);
-        let factors: Vec<f64> = rows.iter().map(|row| row.fair_share).collect();
-        assert_eq!(factors, [0.0, 0.0, 0.5, 0.0, 1.0]);
+            share(["root", "", ""], 1, 1.0, 0.5, (1_000.9, 1.0, 0.0)),
+            share(
+                ["bio", "", "root"],
+                3,
+                0.75,
+                0.477_421,
+                (800.0, 0.8, 0.9375),
+            ),
+        ])
+        .expect("rows");
+        let bar = TableStyle::Delimited {
+            delimiter: "|".to_string(),
+            trailing: false,
+        };
+        let list = "account,rawusage,effectvusage,fairshare,levelfs,grptresraw%0";
+        assert_eq!(
+            table(&rows, list, &bar, &view(true)),
+            "Account|RawUsage|EffectvUsage|FairShare|LevelFS|GrpTRESRaw\n\
+             root|1000|1.000000|||cpu=16,mem=0,energy=0,node=0,billing=0\n \
+             bio|800|0.800000||0.937500|cpu=13,mem=0,energy=0,node=0,billing=0\n"
+        );
+        assert_eq!(
+            table(&rows[1..], "account,fairshare,levelfs", &bar, &view(false)),
+            "Account|FairShare|LevelFS\n bio|0.477421|\n"
+        );
         assert_eq!(columns("nosuch").err(), Some("nosuch".to_string()));
     }
 }

@@ -19,13 +19,6 @@ const GLOBAL: &[&str] = &[
     "PreemptMode",
     "PreemptParameters",
     "PreemptType",
-    "PriorityWeightAge",
-    "PriorityWeightAssoc",
-    "PriorityWeightFairshare",
-    "PriorityWeightJobSize",
-    "PriorityWeightPartition",
-    "PriorityWeightQOS",
-    "PriorityWeightTRES",
     "PrologSlurmctld",
     "ResumeProgram",
     "ResvEpilog",
@@ -40,7 +33,6 @@ const PARTITION: &[&str] = &[
     "AllocNodes",
     "GraceTime",
     "PreemptMode",
-    "PriorityJobFactor",
     "QOS",
 ];
 
@@ -90,7 +82,11 @@ mod tests {
             "PreemptType",
             "preempt/none"
         ));
-        assert!(!has_no_effect_yet(Scope::Global, "PriorityWeightAge", "0"));
+        assert!(!has_no_effect_yet(
+            Scope::Global,
+            "PriorityWeightAge",
+            "1000"
+        ));
         assert!(has_no_effect_yet(Scope::Partition, "PreemptMode", "CANCEL"));
         assert!(!has_no_effect_yet(Scope::Partition, "PreemptMode", "OFF"));
         assert!(!has_no_effect_yet(Scope::Global, "KillWait", "30"));

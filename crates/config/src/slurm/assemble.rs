@@ -182,6 +182,9 @@ pub(crate) fn assemble(
     };
     let accounting = accounting::accounting(&global, slurmdbd.as_ref(), &paths, sizes, diags);
 
+    let has_accounting = accounting.storage != AccountingStorage::None;
+    scheduling::check_priority(&global, has_accounting, diags);
+
     let config = ClusterConfig {
         cluster_name,
         controllers,

@@ -402,6 +402,36 @@ pub(crate) fn priority(values: &Values) -> PrioritySettings {
     }
 }
 
+/// Age and fair share are counted by accounting; usage that never wears away must be set back now and then.
+pub(crate) fn check_priority(values: &Values, has_accounting: bool, diags: &mut Diagnostics) {
+    for key in ["PriorityWeightAge", "PriorityWeightFairshare"] {
+        if values.number::<u32>(key) > 0 && !has_accounting {
+            let text = values.string(key);
+            let detail = Detail::pair(key, &text).hint("set AccountingStorageType");
+            diags.warn(
+                values.origin_of(key),
+                detail,
+                "needs accounting; the weight is 0 without",
+            );
+        }
+    }
+    let settings = priority(values);
+    let multifactor = settings.kind == PriorityKind::Multifactor;
+    if multifactor
+        && settings.decay_half_life_secs == 0
+        && settings.usage_reset_period == UsageResetPeriod::None
+    {
+        let text = values.string("PriorityDecayHalfLife");
+        let detail = Detail::pair("PriorityDecayHalfLife", &text)
+            .hint("set PriorityUsageResetPeriod, or a half-life");
+        diags.warn(
+            values.origin_of("PriorityDecayHalfLife"),
+            detail,
+            "usage neither wears away nor is it ever set back",
+        );
+    }
+}
+
 /// The mode and flags in a PreemptMode list, or `None` when the list contradicts itself (which is then on record).
 pub(crate) struct ModeList {
     pub mode: Option<PreemptMode>,

@@ -126,7 +126,7 @@ fn rank(cluster: &Cluster, job: &Job, partition: &str) -> impl Ord + use<> {
         .map_or(0, |p| p.config.priority_tier);
     (
         Reverse(tier),
-        Reverse(job.standing()),
+        Reverse(cluster.standing_in(job, partition)),
         job.submit_time,
         job.array_job_id(),
         job.array_task().unwrap_or(u32::MAX),

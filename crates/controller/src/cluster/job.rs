@@ -118,7 +118,7 @@ pub struct Job {
     /// More words.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reason_text: Option<String>,
-    /// Priority; 0 = held.
+    /// 0 = held; set by hand; else 1, and [`crate::priority`] has what is calculated.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: u32,
     /// Set by hand: not recomputed.
@@ -206,6 +206,15 @@ pub struct Job {
     /// Component of a heterogeneous job.
     #[serde(default)]
     pub het: Option<HetMembership>,
+    /// Association, by account, user and partition.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub association: Option<u32>,
+    /// QOS by id.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub qos_id: Option<u32>,
+    /// This run's usage is charged up to here, because the job held more before.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub charged_to: Option<UnixSeconds>,
 }
 
 impl Job {
@@ -227,7 +236,7 @@ impl Job {
         self.array.as_ref().map_or(self.id, |a| a.array_job_id)
     }
 
-    /// What its place in the queue follows from: the priority, lowered by the nice value unless the priority was set by hand.
+    /// What its place in the queue follows from as long as nothing is calculated: see [`crate::Cluster::standing_in`].
     #[must_use]
     pub fn standing(&self) -> i64 {
         let nice = if self.priority_is_direct {

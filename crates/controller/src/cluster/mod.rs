@@ -36,6 +36,9 @@ pub use partition::Partition;
 pub use trigger::Trigger;
 
 use crate::plan::PlanNote;
+use crate::policy::Policy;
+use crate::priority::usage::UsageState;
+use crate::priority::{Priorities, Scale};
 
 /// Position of a node in [`Cluster::nodes`]. Stable until the configuration changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -97,6 +100,18 @@ pub struct Cluster {
     /// Crontabs by uid.
     #[serde(default)]
     pub crontabs: OrdMap<u32, Arc<Crontab>>,
+    /// Associations, QOS and users, as accounting last told.
+    #[serde(default)]
+    pub policy: Arc<Policy>,
+    /// What associations and QOS have used.
+    #[serde(default)]
+    pub usage: UsageState,
+    /// Priorities of jobs.
+    #[serde(default)]
+    pub priorities: Priorities,
+    /// Volatile: what jobs are measured by.
+    #[serde(skip)]
+    pub scale: Scale,
     /// Volatile: what the last pass found about pending jobs.
     #[serde(skip)]
     pub plan_notes: OrdMap<JobId, PlanNote>,
@@ -142,6 +157,10 @@ impl Cluster {
             triggers: OrdMap::new(),
             last_trigger_id: 0,
             crontabs: OrdMap::new(),
+            policy: Arc::default(),
+            usage: UsageState::default(),
+            priorities: Priorities::default(),
+            scale: Scale::default(),
             plan_notes: OrdMap::new(),
             planned_nodes: OrdSet::new(),
             loads: OrdMap::new(),

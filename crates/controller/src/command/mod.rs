@@ -16,6 +16,8 @@ pub mod node;
 pub mod node_create;
 pub mod partition;
 pub mod plan;
+pub mod policy;
+pub mod priority;
 pub mod reboot;
 pub mod requeue;
 mod resize;

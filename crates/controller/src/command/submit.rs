@@ -19,6 +19,7 @@ use super::{Caller, Rejection, dependency};
 use crate::cluster::{ArrayMembership, BlobId, Cluster, DependencyState, Job, Partition};
 use crate::effect::Effect;
 use crate::event::Event;
+use crate::policy::DEFAULT_QOS;
 use crate::select;
 use crate::transaction::Transaction;
 
@@ -152,6 +153,9 @@ pub fn prepare(
     // A priority by hand is for operators; from others it is left out without a word, as slurmctld does.
     if !caller.privileged && request.priority.is_some_and(|priority| priority > 0) {
         request.priority = None;
+    }
+    if !caller.privileged {
+        request.extra.remove(crate::priority::SITE_FACTOR);
     }
     if request.uid == 0 && cluster.config.auth.disable_root_jobs {
         return Err(ErrorCode::AccessDenied.into());
@@ -536,12 +540,26 @@ fn record(
         pending: spec,
     });
     let requeue = request.requeue.unwrap_or(cluster.config.jobs.job_requeue);
+    let policy = &cluster.policy;
+    let user = &submission.user_name;
+    let default_account = || {
+        let name = policy.default_account(&cluster.config.cluster_name, user)?;
+        Some(name.to_owned())
+    };
     let account = request
         .account
         .clone()
         .or_else(|| submission.default_account.clone())
+        .or_else(default_account)
         .unwrap_or_default();
-    let qos = request.qos.clone().unwrap_or_else(|| "normal".to_owned());
+    let partition = request.partitions.first().cloned().unwrap_or_default();
+    let association = policy.association_for(&account, user, &partition);
+    let qos = request
+        .qos
+        .clone()
+        .or_else(|| Some(policy.default_qos(association?)?.to_owned()))
+        .unwrap_or_else(|| DEFAULT_QOS.to_owned());
+    let qos_id = policy.tree().qos_id(&qos);
     Job {
         id,
         array,
@@ -551,7 +569,7 @@ fn record(
         group_name: submission.group_name.clone(),
         account,
         qos,
-        partition: request.partitions.first().cloned().unwrap_or_default(),
+        partition,
         state: JobStateFull::new(JobState::Pending),
         reason,
         reason_text: None,
@@ -584,6 +602,9 @@ fn record(
         admin_comment: None,
         system_comment: None,
         het: None,
+        association,
+        qos_id,
+        charged_to: None,
         request: Arc::new(request),
     }
 }

@@ -12,6 +12,7 @@ use sluice_model::ids::{JobId, JobSelector};
 use super::{Caller, Rejection};
 use crate::cluster::{Cluster, Job};
 use crate::event::Event;
+use crate::priority::standing_at;
 use crate::transaction::Transaction;
 
 /// A job that cannot be moved.
@@ -55,7 +56,7 @@ pub fn top(
             && job.account == first.account
             && job.qos == first.qos
     };
-    let mut group: Vec<Arc<Job>> = transaction
+    let group: Vec<Arc<Job>> = transaction
         .cluster
         .pending
         .iter()
@@ -63,21 +64,30 @@ pub fn top(
         .filter(|job| job.priority > 0 && alike(job))
         .cloned()
         .collect();
-    group.sort_by_key(|job| (Reverse(job.standing()), job.id));
-    let mut places: Vec<i64> = group.iter().map(|job| job.standing()).collect();
+    // Jobs that change are calculated again, so all are compared as if they were calculated now.
+    let (cluster, time) = (&transaction.cluster, transaction.now);
+    let mut group: Vec<(i64, Arc<Job>)> = group
+        .into_iter()
+        .map(|job| (standing_at(cluster, &job, time), job))
+        .collect();
+    group.sort_by_key(|(standing, job)| (Reverse(*standing), job.id));
+    let mut places: Vec<i64> = group.iter().map(|(standing, _)| *standing).collect();
     for at in 1..places.len() {
         places[at] = places[at].min(places[at - 1] - 1);
     }
-    let rank = |job: &Arc<Job>| {
+    let rank = |(_, job): &(i64, Arc<Job>)| {
         chosen
             .iter()
             .position(|id| *id == job.id)
             .unwrap_or(chosen.len())
     };
     group.sort_by_key(rank);
-    let time = transaction.now;
-    for (job, place) in group.into_iter().zip(places) {
-        let nice = i64::from(job.priority) - place;
+    for ((standing, job), place) in group.into_iter().zip(places) {
+        let nice = if job.priority_is_direct {
+            i64::from(job.priority) - place
+        } else {
+            i64::from(job.request.nice) + standing - place
+        };
         if nice == i64::from(job.request.nice) {
             continue;
         }

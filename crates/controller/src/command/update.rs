@@ -13,6 +13,8 @@ use super::{Caller, Rejection, TargetOutcome, dependency, resize, selector};
 use crate::cluster::{Cluster, DependencyState, Job};
 use crate::effect::Effect;
 use crate::event::Event;
+use crate::event::policy::places;
+use crate::priority::SITE_FACTOR;
 use crate::transaction::Transaction;
 use crate::{schedule, select};
 
@@ -122,7 +124,8 @@ fn update_one(
     )?;
     check_names(transaction.cluster, update)?;
     if let Some(priority) = update.priority {
-        set_priority(&mut job, priority, caller)?;
+        let shown = transaction.cluster.priority_of(&before);
+        set_priority(&mut job, priority, shown, caller)?;
     }
     if let Some(nice) = update.nice {
         if nice < request.nice && !caller.privileged {
@@ -223,6 +226,9 @@ fn update_one(
     if pending && let Some(nodes) = &update.keep_nodes {
         request.required_nodes = Some(nodes.clone()).filter(|list| !list.is_empty());
     }
+    if let Some(value) = update.extra.get(SITE_FACTOR) {
+        check_site_factor(value, caller)?;
+    }
     for (name, value) in &update.extra {
         if value.is_empty() {
             request.extra.remove(name);
@@ -280,6 +286,7 @@ fn update_one(
         }
     }
     job.request = Arc::new(request);
+    (job.association, job.qos_id) = places(transaction.cluster, &job);
     let time = transaction.now;
     transaction.emit(Event::JobUpdated {
         job: Box::new(job),
@@ -466,7 +473,32 @@ fn check_in_partition(
     }
 }
 
-fn set_priority(job: &mut Job, priority: u32, caller: &Caller) -> Result<(), Rejection> {
+/// Largest SiteFactor, up or down.
+const SITE_FACTOR_MAX: i64 = 2_147_483_645;
+
+/// SiteFactor is a number that operators set.
+fn check_site_factor(value: &str, caller: &Caller) -> Result<(), Rejection> {
+    if !caller.privileged {
+        return Err(ErrorCode::AccessDenied.into());
+    }
+    let known = value
+        .trim()
+        .parse::<i64>()
+        .is_ok_and(|factor| factor.abs() <= SITE_FACTOR_MAX);
+    if known {
+        Ok(())
+    } else {
+        Err(ErrorCode::InvalidNice.into())
+    }
+}
+
+/// `shown`: the priority the job has, however it came by it.
+fn set_priority(
+    job: &mut Job,
+    priority: u32,
+    shown: u32,
+    caller: &Caller,
+) -> Result<(), Rejection> {
     if priority == u32::MAX {
         job.priority_is_direct = false;
         job.priority = if job.priority == 0 { 0 } else { BASE_PRIORITY };
@@ -485,7 +517,7 @@ fn set_priority(job: &mut Job, priority: u32, caller: &Caller) -> Result<(), Rej
     if job.priority == 0 {
         return Err(ErrorCode::JobHeld.into());
     }
-    if priority > job.priority && !caller.privileged {
+    if priority > shown && !caller.privileged {
         return Err(ErrorCode::AccessDenied.into());
     }
     job.priority = priority;

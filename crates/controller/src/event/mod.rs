@@ -8,6 +8,7 @@ mod automation;
 pub mod config;
 mod jobs;
 mod nodes;
+pub mod policy;
 mod steps;
 
 use std::sync::Arc;
@@ -26,6 +27,8 @@ use sluice_model::time::{TimeLimit, UnixSeconds};
 use crate::cluster::{
     Allocation, BlobId, Cluster, Crontab, DependencyStatus, Job, NodeManual, Step, Trigger,
 };
+use crate::policy::PolicyChange;
+use crate::priority;
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -399,12 +402,41 @@ pub enum Event {
         /// Its job.
         job: JobId,
     },
+    /// Associations, QOS or users are no longer as before.
+    PolicyChanged {
+        /// What differs.
+        change: Box<PolicyChange>,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// A cycle: usage is charged and worn up to `time`, fair share and all priorities are worked out.
+    PrioritiesCalculated {
+        /// When.
+        time: UnixSeconds,
+        /// Usage begins at nothing (PriorityUsageResetPeriod).
+        reset: bool,
+    },
+    /// Usage was set by hand.
+    UsageSet {
+        /// Associations that have used nothing, with all below them.
+        associations: Vec<u32>,
+        /// QOS and what they have used.
+        qos: Vec<(u32, f64)>,
+        /// When.
+        time: UnixSeconds,
+    },
 }
 
 /// Changes the state by one fact.
 pub fn apply(cluster: &mut Cluster, event: &Event) {
     let counters = cluster.job_counters.with(cluster, event);
     cluster.job_counters = counters;
+    priority::before(cluster, event);
+    change(cluster, event);
+    priority::after(cluster, event);
+}
+
+fn change(cluster: &mut Cluster, event: &Event) {
     match event {
         Event::ConfigLoaded { config, time } => config::install(cluster, Arc::clone(config), *time),
         Event::BlobStored { id, bytes } => jobs::blob_stored(cluster, *id, bytes),
@@ -568,5 +600,10 @@ pub fn apply(cluster: &mut Cluster, event: &Event) {
             nodes,
             time,
         } => jobs::shrunk(cluster, *job_id, nodes, *time),
+        Event::PolicyChanged { change, .. } => policy::changed(cluster, change),
+        Event::PrioritiesCalculated { time, reset } => priority::cycle(cluster, *time, *reset),
+        Event::UsageSet {
+            associations, qos, ..
+        } => policy::usage_set(cluster, associations, qos),
     }
 }

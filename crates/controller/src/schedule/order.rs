@@ -37,11 +37,15 @@ pub fn sort(cluster: &Cluster, records: &mut [QueueRecord<'_>]) {
         .iter()
         .map(|p| p.config.priority_tier)
         .collect();
+    let standing = |record: &QueueRecord<'_>| {
+        let partition = cluster.partitions.get(record.partition);
+        cluster.standing_in(record.job, partition.map_or("", |p| &p.config.name))
+    };
     records.sort_by_cached_key(|record| -> Rank {
         let job = record.job;
         (
             Reverse(tiers.get(record.partition).copied().unwrap_or(0)),
-            Reverse(job.standing()),
+            Reverse(standing(record)),
             job.submit_time,
             job.array_job_id(),
             // The unstarted rest of an array comes after tasks that went back to the queue.

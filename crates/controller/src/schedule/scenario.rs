@@ -261,7 +261,7 @@ pub(crate) fn blank_job(id: u32, request: JobDescription, submit: i64) -> Job {
         reason: Reason::None,
         reason_text: None,
         priority: request.priority.unwrap_or(1000),
-        priority_is_direct: false,
+        priority_is_direct: request.priority.is_some(),
         submit_time: UnixSeconds(submit),
         first_submit_time: UnixSeconds(submit),
         begin_time: request.begin_time,
@@ -289,6 +289,9 @@ pub(crate) fn blank_job(id: u32, request: JobDescription, submit: i64) -> Job {
         admin_comment: None,
         system_comment: None,
         het: None,
+        association: None,
+        qos_id: None,
+        charged_to: None,
         request: Arc::new(request),
     }
 }

@@ -93,7 +93,7 @@ fn bill(cluster: &Cluster, partition: &Partition, tres: &mut Tres) {
     tres.set(TresKind::Billing, billing);
 }
 
-/// The billing figure for some resources under a partition's weights. Without weights it is the number of CPUs.
+/// The billing figure for some resources under a partition's weights, as it is shown: cut to a whole number.
 #[must_use]
 pub fn billing(
     tres: &Tres,
@@ -101,8 +101,19 @@ pub fn billing(
     max_tres: bool,
     max_tres_gres: bool,
 ) -> u64 {
+    billing_units(tres, weights, max_tres, max_tres_gres) as u64
+}
+
+/// The billing figure as usage counts it: not cut. Without weights it is the number of CPUs.
+#[must_use]
+pub fn billing_units(
+    tres: &Tres,
+    weights: &[(TresKind, f64)],
+    max_tres: bool,
+    max_tres_gres: bool,
+) -> f64 {
     if weights.is_empty() {
-        return tres.get(&TresKind::Cpu);
+        return tres.get(&TresKind::Cpu) as f64;
     }
     let (mut highest, mut sum) = (0.0_f64, 0.0_f64);
     for (kind, weight) in weights {
@@ -120,7 +131,7 @@ pub fn billing(
             sum += amount;
         }
     }
-    (highest + sum) as u64
+    highest + sum
 }
 
 #[cfg(test)]
@@ -146,5 +157,28 @@ mod tests {
         assert_eq!(billing(&gpus, &weights, true, false), 6);
         assert_eq!(billing(&gpus, &weights, false, true), 10);
         assert_eq!(billing(&gpus, &[], false, false), 4);
+    }
+
+    /// The table of the priority reference, section 6: sum, MAX_TRES, MAX_TRES_GRES. Usage counts what is not cut.
+    #[test]
+    fn billing_of_the_reference() {
+        let weights = [
+            (TresKind::Cpu, 1.0),
+            (TresKind::Mem, 0.25 / 1024.0),
+            (TresKind::gres("gpu", None), 2.0),
+            (TresKind::License("licA".to_owned()), 1.5),
+        ];
+        for (tres, sum, most, most_with_gres) in [
+            ("cpu=1,mem=8G", 3.0, 2.0, 2.0),
+            ("cpu=1,mem=8G,license/licA=1", 4.5, 3.5, 3.5),
+            ("cpu=1,mem=8G,gres/gpu=1", 5.0, 2.0, 4.0),
+            ("cpu=16,mem=60G", 31.0, 16.0, 16.0),
+        ] {
+            let tres: Tres = tres.parse().expect("parses");
+            assert_eq!(billing_units(&tres, &weights, false, false), sum);
+            assert_eq!(billing_units(&tres, &weights, true, false), most);
+            assert_eq!(billing_units(&tres, &weights, false, true), most_with_gres);
+            assert_eq!(billing(&tres, &weights, false, false), sum as u64);
+        }
     }
 }

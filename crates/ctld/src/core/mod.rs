@@ -12,6 +12,7 @@ pub mod outbox;
 pub mod planner;
 pub mod sessions;
 pub mod ticker;
+mod usage_period;
 pub mod watchers;
 pub mod writer;
 

@@ -18,6 +18,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use sluice_accounting::{AccountingError, AccountingStore, EventQuery, TimeWindow};
+use sluice_controller::command::policy;
 use sluice_model::error_code::ErrorCode;
 use sluice_model::time::UnixSeconds;
 use sluice_proto::v1::accounting_server::Accounting;
@@ -90,11 +91,48 @@ impl AccountingService {
         }
     }
 
-    /// Rights and default accounts are in force at once.
+    /// Rights, default accounts, associations and QOS are in force at once.
     async fn after_change(&self, changes: bool) {
         if changes && let Err(error) = roles::load(&self.shared).await {
             tracing::warn!("rights of users could not be read again: {error}");
         }
+    }
+
+    /// What was added is in force at once; it gives nobody rights.
+    async fn after_addition(&self) {
+        if let Err(error) = roles::load_policy(&self.shared).await {
+            tracing::warn!("associations and QOS could not be read again: {error}");
+        }
+    }
+
+    /// Usage of the rows and QOS that were named is set.
+    async fn set_usage(&self, own: &str, reply: &ChangeReply, value: f64) -> Result<(), Status> {
+        let rows: Vec<u32> = reply
+            .associations
+            .iter()
+            .filter(|row| row.cluster == own)
+            .map(|row| row.id)
+            .collect();
+        // Names of users and accounts are in the reply beside their rows; those of QOS come alone.
+        let names = if rows.is_empty() {
+            reply.names.clone()
+        } else {
+            Vec::new()
+        };
+        self.shared
+            .core
+            .run(move |transaction| {
+                let tree = transaction.cluster.policy.tree();
+                let qos = names
+                    .iter()
+                    .filter_map(|name| tree.qos_id(name))
+                    .map(|id| (id, value))
+                    .collect();
+                policy::set_usage(transaction, rows, qos);
+                Ok(())
+            })
+            .await?;
+        Ok(())
     }
 
     fn require_administrator(&self, identity: &Identity, what: &str) -> Result<(), Status> {
@@ -119,7 +157,7 @@ fn window(start: Option<i64>, end: Option<i64>) -> Option<TimeWindow> {
 }
 
 /// Whether PrivateData names `what` and the caller is one it hides things from.
-fn hidden(shared: &Shared, what: &str, identity: &Identity) -> bool {
+pub(super) fn hidden(shared: &Shared, what: &str, identity: &Identity) -> bool {
     let cluster = shared.core.snapshot();
     let private = cluster
         .config
@@ -274,9 +312,9 @@ impl Accounting for AccountingService {
     ) -> Result<Response<AddReply>, Status> {
         let (identity, store) = self.begin(&request)?;
         self.require_administrator(&identity, "add clusters")?;
-        adding::add_cluster(store, &identity, request.into_inner())
-            .await
-            .map(Response::new)
+        let reply = adding::add_cluster(store, &identity, request.into_inner()).await?;
+        self.after_addition().await;
+        Ok(Response::new(reply))
     }
 
     async fn add_accounts(
@@ -290,9 +328,9 @@ impl Accounting for AccountingService {
             changing::check_coordinator(store, &identity, parent, &wanted.clusters, refusal)
                 .await?;
         }
-        adding::add_accounts(store, &identity, request.into_inner())
-            .await
-            .map(Response::new)
+        let reply = adding::add_accounts(store, &identity, request.into_inner()).await?;
+        self.after_addition().await;
+        Ok(Response::new(reply))
     }
 
     async fn add_users(
@@ -324,6 +362,7 @@ impl Accounting for AccountingService {
         let (identity, store) = self.begin(&request)?;
         self.require_operator(&identity, DENIED)?;
         let reply = changing::add_qos(store, &identity, request.into_inner()).await?;
+        self.after_addition().await;
         Ok(Response::new(reply))
     }
 
@@ -357,8 +396,13 @@ impl Accounting for AccountingService {
         let changes = !request.get_ref().dry_run;
         let own = self.own_cluster();
         let rights = self.rights(&identity);
-        let reply = changing::modify(store, &identity, rights, &own, request.into_inner()).await?;
+        let request = request.into_inner();
+        let usage = changing::usage_set(&request);
+        let reply = changing::modify(store, &identity, rights, &own, request).await?;
         self.after_change(changes).await;
+        if let Some(value) = usage.filter(|_| changes) {
+            self.set_usage(&own, &reply, value).await?;
+        }
         Ok(Response::new(reply))
     }
 

@@ -7,6 +7,7 @@ pub mod agents;
 pub mod automation;
 pub mod diagnostics;
 pub mod encoded_jobs;
+pub mod priority;
 pub mod scheduler;
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 mod explain;
 mod reads;
+pub(in crate::services) use reads::may_see;
 pub(in crate::services) mod submission;
 mod targets;
 mod watch;

@@ -97,7 +97,7 @@ fn identity<S: Sink>(sink: &mut S, job: &JobInfo, listing: &JobListing) {
         (Some(text), 0) => sink.text("array_task_string", text),
         (Some(text), max) => sink.text("array_task_string", &format!("{text}%{max}")),
     }
-    sink.uint("association_id", 0_u64);
+    sink.uint("association_id", job.association_id);
     sink.text("batch_features", extra(description, "batch"));
     sink.flag("batch_flag", description.batch);
     sink.text_or_empty("batch_host", job.batch_host.as_deref());
@@ -371,7 +371,16 @@ fn scheduling<S: Sink>(sink: &mut S, job: &JobInfo, listing: &JobListing) {
     sink.number("pre_sus_time", Optional::Set(before));
     sink.flag("hold", job.priority == 0);
     sink.number("priority", Optional::Set(job.priority.into()));
-    sink.empty_list("priority_by_partition");
+    sink.list(
+        "priority_by_partition",
+        &job.priority_by_partition,
+        |sink, one| {
+            sink.begin_map();
+            sink.text("partition", &one.partition);
+            sink.uint("priority", one.priority);
+            sink.end_map();
+        },
+    );
     sink.texts("profile", ["NOT_SET"]);
     sink.text("qos", &job.qos);
     sink.flag("reboot", description.extra.contains_key("reboot"));

@@ -89,6 +89,8 @@ pub fn array() -> JobInfo {
         het_job_id: None,
         het_job_offset: None,
         het_job_id_set: None,
+        association_id: 0,
+        priority_by_partition: Vec::new(),
     }
 }
 

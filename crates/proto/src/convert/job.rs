@@ -4,7 +4,7 @@
 
 use sluice_model::job::{
     Exclusive, GresAllocation, JobDescription, JobInfo, JobUpdate, NodeAllocationInfo, OpenMode,
-    WarnSignal,
+    PartitionPriority, WarnSignal,
 };
 
 use super::{field_from_wire, field_into_wire};
@@ -118,6 +118,11 @@ wire_message!(GresAllocation => GresAllocation {
     indices,
 });
 
+wire_message!(PartitionPriority => PartitionPriority {
+    partition,
+    priority,
+});
+
 wire_message!(JobInfo => JobInfo {
     job_id,
     array_job_id,
@@ -170,6 +175,8 @@ wire_message!(JobInfo => JobInfo {
     het_job_id,
     het_job_offset,
     het_job_id_set,
+    association_id,
+    priority_by_partition,
 });
 
 wire_message!(JobUpdate => JobUpdate {

@@ -67,7 +67,7 @@ fn sprio_lists_waiting_jobs() {
     );
 }
 
-/// Weights of the configuration, and that they have no effect yet.
+/// Weights of the configuration, and the terms they give.
 #[test]
 fn sprio_shows_weights() {
     let cluster = started(
@@ -83,8 +83,84 @@ fn sprio_shows_weights() {
     );
     let (_, waiting) = waiting_job(&cluster);
     let done = cluster.run("sprio", ["-h", "-o", "%i %A %T"]).unwrap();
-    assert_eq!(done.stdout, format!("{waiting} 0 cpu=0,mem=0\n"));
-    assert!(done.stderr.contains("not computed yet"), "{done:?}");
+    // Two of eight CPUs: 100 × 2/8.
+    let line = format!("{waiting} 0 cpu=25,mem=");
+    assert!(done.stdout.starts_with(&line), "{done:?}");
+    assert_eq!(done.stderr, "");
+    // 25 and the memory's part, less a nice value of 7.
+    let priority: u32 = super::job_field(&cluster, waiting, "Priority")
+        .parse()
+        .unwrap();
+    assert!((18..120).contains(&priority), "{priority}");
+}
+
+/// Usage of jobs that ended is on their association and above it, moves the factor of a change at once, and is the same to the last
+/// digit after a crash of the controller.
+#[test]
+fn usage_survives_a_crash() {
+    let mut cluster = started(
+        Cluster::builder()
+            .nodes(2)
+            .conf_line("PriorityWeightFairshare=1000")
+            .conf_line("AccountingStorageType=accounting_storage/slurmdbd"),
+    );
+    for words in [
+        &["account", "physics", "fairshare=3"][..],
+        &["account", "biology", "fairshare=1"],
+        &["user", "nobody", "account=physics"],
+        &["user", "root", "account=biology"],
+    ] {
+        run(&cluster, "sacctmgr", &[&["-i", "add"][..], words].concat());
+    }
+    let job = cluster
+        .sbatch(["-A", "biology", "-n4", "--wrap", "sleep 2"])
+        .unwrap();
+    cluster.wait_job_end(job, SOON).unwrap();
+    let raw = |cluster: &Cluster| -> Vec<u64> {
+        run(
+            cluster,
+            "sshare",
+            &["-a", "-n", "-P", "-A", "root,biology", "-o", "rawusage"],
+        )
+        .lines()
+        .map(|line| line.parse().unwrap())
+        .collect()
+    };
+    // Root, its own user, the account, its user: 4 CPUs for two seconds or a little more.
+    let usage = raw(&cluster);
+    assert!((7..60).contains(&usage[0]), "{usage:?}");
+    assert_eq!(usage, [usage[0], 0, usage[0], usage[0]]);
+    let (_, waiting) = waiting_job(&cluster);
+    // Usage counts with the next cycle, or when something about the associations changes.
+    run(
+        &cluster,
+        "sacctmgr",
+        &["-i", "modify", "user", "nobody", "set", "fairshare=2"],
+    );
+    let shown = |cluster: &Cluster| {
+        (
+            run(cluster, "sshare", &["-a", "-l", "-P"]),
+            run(cluster, "sprio", &["-o", "%i %Y %y %F %f"]),
+            run(cluster, "scontrol", &["show", "assoc_mgr"]),
+        )
+    };
+    let before = shown(&cluster);
+    assert!(
+        before.0.contains("biology|root|1|1.000000|"),
+        "{}",
+        before.0
+    );
+    assert!(before.1.contains(&format!("{waiting} ")), "{}", before.1);
+    cluster.kill_ctld().unwrap();
+    cluster.start_ctld().unwrap();
+    cluster.wait_ready(SOON).unwrap();
+    assert_eq!(shown(&cluster), before);
+    run(
+        &cluster,
+        "sacctmgr",
+        &["-i", "modify", "account", "biology", "set", "rawusage=0"],
+    );
+    assert_eq!(raw(&cluster), [0, 0, 0, 0]);
 }
 
 /// The tree of accounts with shares, and the minutes that running jobs have booked.

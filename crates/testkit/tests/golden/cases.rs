@@ -29,6 +29,8 @@ pub enum Tweak {
     Given(&'static str, &'static str),
     /// What follows this key in its line.
     RestOfLine(&'static str),
+    /// Cells that end below these headings of a table with fixed columns.
+    Under(&'static [&'static str]),
     /// A text in both, and what stands for it.
     Both(&'static str, &'static str),
 }
@@ -37,8 +39,8 @@ pub enum Tweak {
 pub const NEEDS_ROOM: &str = "err-salloc-nodes";
 
 use Tweak::{
-    Both, Columns, Given, JobNumbers, Keys, Nodes, Recorded, RestOfLine, Sorted, Wide, Without,
-    WithoutLeftOut, WithoutLeftOutBy,
+    Both, Columns, Given, JobNumbers, Keys, Nodes, Recorded, RestOfLine, Sorted, Under, Wide,
+    Without, WithoutLeftOut, WithoutLeftOutBy,
 };
 
 /// A recording to compare.
@@ -78,7 +80,6 @@ const LETTERS: &[Tweak] = &[
         '|',
         &[
             "SLUID",
-            "PRIORITY",
             "TIME_LEFT",
             "TIME",
             "START_TIME",
@@ -99,11 +100,9 @@ const WIDE_ROWS: &[Tweak] = &[
     Wide(&[
         "ALLOC_NODES",
         "ALLOC_SID",
-        // Accounts are not known to the controller, and groups are those of the players.
-        "ASSOC_ID",
+        // Groups are those of the players.
         "GROUP",
         "UID",
-        "PRIORITY",
         "SLUID",
         "PENDING_TIME",
         "TIME_LEFT",
@@ -119,7 +118,6 @@ const JOBS: &[Tweak] = &[
     WAITS,
     Recorded("AllocNode:Sid=localhost:", "AllocNode:Sid=vm:"),
     Keys(&[
-        "Priority",
         "RunTime",
         "AllocNode:Sid",
         "SLUID",
@@ -197,6 +195,32 @@ const VARIABLES: &[Tweak] = &[
     JobNumbers,
     Nodes,
 ];
+/// Factors. The recorded Slurm had tried to start job 11, which is exclusive, and counts the CPUs of whole nodes since then; job 9 was
+/// calculated once more when it was 38 s old.
+const FACTORS: &[Tweak] = &[
+    WithoutLeftOut,
+    Recorded("              8 main", "              5 main"),
+    Recorded("11826          0", "11457          0"),
+    Recorded("        750 ", "        381 "),
+    Recorded("0.00000275", "0.00000266"),
+    Recorded("0.7500000", "0.3808594"),
+    Recorded("0.0000628", "0.0000000"),
+    Sorted,
+];
+const FACTORS_FREE: &[Tweak] = &[
+    WithoutLeftOutBy(' ', "JOBID"),
+    Recorded("\n8 alice", "\n5 alice"),
+    Recorded("11826 0.00000275349521", "11457 0.00000266754796"),
+    Recorded(" 750 0.7500000", " 381 0.3808594"),
+    Recorded(
+        "0.00000262377042 0 0.0000628",
+        "0.00000262375579 0 0.0000000",
+    ),
+    Columns(' ', &["SLUID"]),
+    Sorted,
+];
+/// How long the first jobs ran, and what the jobs have booked that are left out, differs.
+const SHARES: &[Tweak] = &[Under(&["RawUsage", "TRESRunMins"])];
 const SINFO: &[Tweak] = &[Columns('|', &["FREE_MEM", "CPU_LOAD", "CPUS(A/I/O/T)"])];
 
 /// The recordings, in the order in which they are run.
@@ -241,6 +265,17 @@ pub const CASES: &[Case] = &[
     case("squeue-version", ROWS),
     case("squeue-w", PLACED_ROWS),
     case("squeue-w-bad", ROWS),
+    case("sprio", FACTORS),
+    case("sprio-j-bad", EXACT),
+    case("sprio-l", FACTORS),
+    case("sprio-n", FACTORS),
+    case("sprio-n-l", FACTORS),
+    case("sprio-o", FACTORS_FREE),
+    case("sprio-w", EXACT),
+    case("sshare", SHARES),
+    case("sshare-U", SHARES),
+    case("sshare-a-P", &[Columns('|', &["RawUsage"])]),
+    case("sshare-l-a", SHARES),
     case("scontrol-show-aliases", EXACT),
     case("scontrol-show-assoc_mgr", EXACT),
     case("scontrol-show-assoc_mgr-alice", EXACT),

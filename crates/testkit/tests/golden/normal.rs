@@ -116,6 +116,7 @@ fn tweaked(case: &Case, text: &str) -> String {
             Tweak::Given(..) => {}
             Tweak::RestOfLine(key) => text = mask_rest_of_line(&text, key),
             Tweak::Both(from, to) => text = text.replace(from, to),
+            Tweak::Under(names) => text = mask_under(&text, names),
         }
     }
     text
@@ -175,6 +176,32 @@ fn replace_words(text: &str, from: &str, to: &str) -> String {
         rest = &rest[at + from.len()..];
     }
     out.push_str(rest);
+    out
+}
+
+/// Cells that end where one of the headings ends. The first line has the headings.
+fn mask_under(text: &str, names: &[&str]) -> String {
+    let headings = text.lines().next().unwrap_or_default();
+    let ends: Vec<usize> = names
+        .iter()
+        .filter_map(|name| headings.find(name).map(|at| at + name.len()))
+        .collect();
+    let mut out = String::with_capacity(text.len());
+    for (at, line) in text.lines().enumerate() {
+        let mut line = line.to_owned();
+        for end in ends.iter().copied().filter(|_| at > 0) {
+            let Some(cell) = line.get(..end) else {
+                continue;
+            };
+            let start = cell.rfind(' ').map_or(0, |blank| blank + 1);
+            if start < end {
+                // One star at the end, whatever the length of the cell.
+                line.replace_range(start..end, &format!("{:>1$}", "*", end - start));
+            }
+        }
+        out.push_str(&line);
+        out.push('\n');
+    }
     out
 }
 

@@ -234,6 +234,15 @@ async fn check_qos(store: &AccountingStore, assignments: &[Assignment]) -> Resul
     }
 }
 
+/// The usage that a request sets, if it does.
+pub(super) fn usage_set(request: &ModifyRequest) -> Option<f64> {
+    let assignment = request
+        .assignments
+        .iter()
+        .find(|assignment| assignment.field == sluice_accounting::RAW_USAGE)?;
+    assignment.value.trim().parse().ok()
+}
+
 /// `sacctmgr modify`.
 pub(super) async fn modify(
     store: &AccountingStore,

@@ -1,5 +1,5 @@
-//! Rights and default accounts that accounting gives, brought to where they are asked for: "may this caller do that", and "which
-//! account is charged when none is named".
+//! Rights, default accounts, associations and QOS that accounting gives, brought to where they are asked for: "may this caller do
+//! that", "which account is charged when none is named", and the engine's policy.
 //!
 //! Only here are login names of the database turned into uids of this host. A name that this host does not know has no rights
 //! here. While the database is away the last list stays in force.
@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_accounting::AccountingError;
-use sluice_model::accounting::{AdminLevel, AssociationRecord};
+use sluice_controller::command::policy;
+use sluice_model::accounting::{AdminLevel, AssociationRecord, QosRecord, UserRecord};
 use tokio::sync::watch;
 
 use super::super::Shared;
@@ -39,7 +40,10 @@ pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
     let mut accounts = HashMap::new();
     let mut coordinators = HashMap::new();
     let associations = shared.store.associations(Some(&cluster)).await?;
-    for user in shared.store.users().await? {
+    let users = shared.store.users().await?;
+    let qos = shared.store.qos().await?;
+    bring_into_force(shared, associations.clone(), qos, users.clone()).await;
+    for user in users {
         let role = match user.admin_level {
             AdminLevel::None => None,
             AdminLevel::Operator => Some(Role::Operator),
@@ -81,6 +85,39 @@ pub async fn known(shared: &Shared) {
         return;
     }
     let _ = tokio::time::timeout(FIRST_WAIT, known.wait_for(|known| *known)).await;
+}
+
+/// Reads associations, QOS and users and brings them into force, without looking at rights.
+///
+/// # Errors
+/// When the database cannot be read; the policy in force stays.
+pub async fn load_policy(shared: &Shared) -> Result<(), AccountingError> {
+    let cluster = shared.core.snapshot().config.cluster_name.clone();
+    let associations = shared.store.associations(Some(&cluster)).await?;
+    let qos = shared.store.qos().await?;
+    let users = shared.store.users().await?;
+    bring_into_force(shared, associations, qos, users).await;
+    Ok(())
+}
+
+/// Hands the policy to the engine, which keeps it in its journal: it rules from here on, also while the database is away.
+async fn bring_into_force(
+    shared: &Shared,
+    associations: Vec<AssociationRecord>,
+    qos: Vec<QosRecord>,
+    users: Vec<UserRecord>,
+) {
+    let done = shared
+        .core
+        .run(move |transaction| Ok(policy::load(transaction, associations, qos, users)))
+        .await;
+    match done {
+        Ok(true) => tracing::info!("associations and QOS were changed"),
+        Ok(false) => {}
+        Err(error) => {
+            tracing::warn!("associations and QOS of the database are not in force: {error}")
+        }
+    }
 }
 
 /// The accounts and all that are below them.

@@ -61,6 +61,8 @@ const MESSAGES: &[(&str, &str, &str, u32)] = &[
     ("Admin", "Reconfigure", "REQUEST_RECONFIGURE", 1003),
     ("Admin", "Shutdown", "REQUEST_SHUTDOWN", 1005),
     ("Diagnostics", "GetStatistics", "REQUEST_STATS_INFO", 2035),
+    ("Priority", "ListFactors", "REQUEST_PRIORITY_FACTORS", 2022),
+    ("Priority", "ListShares", "REQUEST_SHARE_INFO", 2027),
 ];
 
 /// Count and time of one row.

@@ -53,7 +53,7 @@ pub(super) fn ping(shared: &Shared) -> PingReply {
 }
 
 /// PrivateData=jobs hides other users' jobs from those without rights.
-pub(super) fn may_see(cluster: &Cluster, caller: &Caller, job: &Job) -> bool {
+pub(in crate::services) fn may_see(cluster: &Cluster, caller: &Caller, job: &Job) -> bool {
     let private = cluster
         .config
         .auth
