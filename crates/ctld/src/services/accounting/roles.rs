@@ -72,7 +72,10 @@ pub async fn load(shared: &Shared) -> Result<(), AccountingError> {
     shared.roles.set_admin_levels(levels);
     shared.roles.set_coordinators(coordinators);
     *shared.default_accounts.write() = accounts;
-    shared.roles_known.send_replace(true);
+    // A cluster that is registered has an association at least, root's.
+    if !associations.is_empty() {
+        shared.roles_known.send_replace(true);
+    }
     Ok(())
 }
 
@@ -150,7 +153,8 @@ pub async fn keep_current(shared: Arc<Shared>, mut shutdown: watch::Receiver<boo
     let mut interval = FIRST_INTERVAL;
     loop {
         match load(&shared).await {
-            Ok(()) => interval = INTERVAL,
+            Ok(()) if *shared.roles_known.borrow() => interval = INTERVAL,
+            Ok(()) => {}
             Err(error) => tracing::debug!("rights of users not read: {error}"),
         }
         let waited_for = now().since(shared.started) < FIRST_WAIT.as_secs() as i64;
