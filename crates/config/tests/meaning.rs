@@ -143,7 +143,7 @@ fn nodes() {
     assert_eq!(c.node_sets[0].nodes.len(), 6);
     assert_eq!(
         c.partition("p").map(|p| p.nodes.join(",")),
-        Some("n1,n2,m2".into())
+        Some("m2,n1,n2".into())
     );
     assert_eq!(c.partition("all").map(|p| p.nodes.len()), Some(6));
 }

@@ -208,11 +208,36 @@ impl<'a> Pass<'a> {
             .iter()
             .filter_map(|subject| Some((subject, self.start_tasks(subject)?)))
             .collect();
+        let first = waiting
+            .first()
+            .filter(|(subject, _)| !self.done.contains(&subject.job.id));
+        if let Some((subject, tasks)) = first {
+            let (subject, tasks) = match waiting.as_slice() {
+                [_] => (*subject, *tasks),
+                several => self.soonest(several).unwrap_or((*subject, *tasks)),
+            };
+            self.wait(subject, tasks);
+        }
+    }
+
+    /// The partition in which a job that waits in several can start first. It books there only: what it booked in another would
+    /// stand in its own way, and in that of others for nothing.
+    fn soonest<'s>(
+        &mut self,
+        waiting: &[(&'s Subject<'a>, usize)],
+    ) -> Option<(&'s Subject<'a>, usize)> {
+        let mut best: Option<(i64, &Subject<'a>, usize)> = None;
         for (subject, tasks) in waiting {
-            if !self.done.contains(&subject.job.id) {
-                self.wait(subject, tasks);
+            if self.cannot_book(subject) {
+                continue;
+            }
+            if let Some((time, _)) = self.find_start(subject.class, subject.secs)
+                && best.is_none_or(|(known, ..)| time < known)
+            {
+                best = Some((time, *subject, *tasks));
             }
         }
+        best.map(|(_, subject, tasks)| (subject, tasks))
     }
 
     /// Records of jobs that may start, in order; the others get their note.
