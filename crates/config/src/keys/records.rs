@@ -36,7 +36,7 @@ pub(super) const NODE: &[Key] = &[
     field("MemSpecLimit", MIB, "", Class::B, "MiB", "reserved for the system"),
     field("CoreSpecCount", NUMBER16, "", Class::B, "", "excludes CpuSpecList"),
     field("CpuSpecList", Kind::Text, "", Class::B, "", "excludes CoreSpecCount"),
-    field("RestrictedCoresPerGPU", Kind::Text, "", Class::C, "", ""),
+    field("RestrictedCoresPerGPU", NUMBER16, "", Class::B, "", ""),
     field("Features", Kind::Text, "", Class::A, "", "comma list"),
     alias("Feature", "Features", Kind::Text),
     field("Gres", Kind::Gres, "", Class::A, "", "name[:type][:no_consume]:count list"),

@@ -44,8 +44,10 @@ pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
     // What a component is told is about all of them, so that all must have their nodes first.
     let mut components = Vec::new();
     let torn = torn_components(transaction.cluster, &plan.starts, transaction.now);
+    let closed = sharing::shut_out(transaction.cluster, &plan.starts);
     for start in plan.starts {
-        if !torn.contains(&start.job) && still_fits(transaction.cluster, &start, transaction.now) {
+        let shut_out = torn.contains(&start.job) || closed.contains(&start.job);
+        if !shut_out && still_fits(transaction.cluster, &start, transaction.now) {
             let id = start_job(transaction, start);
             outcome.started += 1;
             let in_group = transaction

@@ -173,6 +173,7 @@ fn node_line(rest: &str) -> String {
             "gres" => format!(" Gres={value}"),
             "features" => format!(" Features={value}"),
             "weight" => format!(" Weight={value}"),
+            "restricted" => format!(" RestrictedCoresPerGPU={value}"),
             "corespec" => format!(" CoreSpecCount={value}"),
             _ => panic!("unknown word {word} of a nodes line"),
         });

@@ -189,12 +189,29 @@ pub fn need(
         out.truncate(extra);
         let pool = request.shared.as_ref().map(|pool| pool.partition.as_str());
         let claims = request.claim.is_some();
-        extras.append(out, taken, pool, claims, &request.partition);
+        let open = open_cpus(facts, request.whole_node, taken, gpus);
+        if open > available[extra + slot::OPEN] {
+            return Err(Shortage::Cpus);
+        }
+        extras.append(out, (taken, open), pool, claims, &request.partition);
+    } else if open_cpus(facts, request.whole_node, taken, gpus) > facts.open_cpus() {
+        return Err(Shortage::Cpus);
     }
     Ok(Promise {
         cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
         memory,
     })
+}
+
+/// CPUs of a job beyond those that are kept for its GPUs. Whole nodes have all GPUs.
+pub(super) fn open_cpus(facts: &NodeFacts<'_>, whole: bool, cpus: u64, gpus: u64) -> u64 {
+    if facts.restricted == 0 {
+        return 0;
+    }
+    if whole {
+        return facts.open_cpus();
+    }
+    cpus.saturating_sub(gpus.saturating_mul(facts.restricted))
 }
 
 /// CPUs of the cores near any device of the node.
@@ -316,6 +333,9 @@ fn take_gres(
     job_gres: &[u64],
     out: &mut [u64],
 ) -> Result<u64, Shortage> {
+    if !request.gres_per_socket.is_empty() && !sockets_have_devices(request, facts) {
+        return Err(Shortage::Gres);
+    }
     let mut gpus = 0;
     for typed in [true, false] {
         let per_node = request.gres_per_node.iter().map(|gres| (gres, gres.count));
@@ -339,6 +359,27 @@ fn take_gres(
         }
     }
     Ok(gpus)
+}
+
+/// As many sockets as asked for have the devices near them; devices whose place is not known may be anywhere.
+fn sockets_have_devices(request: &ResourceRequest, facts: &NodeFacts<'_>) -> bool {
+    let cores = facts.cores.max(1);
+    request.gres_per_socket.iter().all(|wanted| {
+        let mut near = vec![0_u64; facts.sockets as usize];
+        for entry in facts.node.gres.iter().filter(|entry| serves(entry, wanted)) {
+            let socket = entry.cpus.first().and_then(|near| near.first());
+            match socket.map(|core| (core / cores) as usize) {
+                None => return true,
+                Some(socket) => {
+                    if let Some(count) = near.get_mut(socket) {
+                        *count += entry.count;
+                    }
+                }
+            }
+        }
+        let good = near.iter().filter(|count| **count >= wanted.count).count();
+        good >= request.geometry[0].unwrap_or(1).max(1) as usize
+    })
 }
 
 fn serves(entry: &crate::cluster::GresState, gres: &GresRequest) -> bool {

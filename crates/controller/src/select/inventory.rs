@@ -46,6 +46,8 @@ pub struct NodeFacts<'a> {
     pub memory: u64,
     /// GRES devices in all; 0 = none.
     pub gres_total: u64,
+    /// CPUs that are kept for each GPU.
+    pub restricted: u64,
     /// The extra slots of the view; `None` = nobody shares or claims nodes.
     pub extras: Option<Arc<Extras>>,
     /// Who is on it; kept only with extra slots.
@@ -69,6 +71,7 @@ impl<'a> NodeFacts<'a> {
             cpus: node.cpu_count().saturating_sub(reserved.len() as u32),
             memory: super::policy::memory_for_jobs(node),
             gres_total: node.gres.iter().map(|g| g.count).sum(),
+            restricted: super::policy::restricted_cpus_per_gpu(node),
             extras: None,
             tenants: Tenants::default(),
         }
@@ -79,11 +82,20 @@ impl<'a> NodeFacts<'a> {
         out.push(self.memory);
         out.extend(self.node.gres.iter().map(|gres| gres.count));
         if let Some(extras) = &self.extras {
-            out.extend([slot::ROOM; slot::POOLS]);
+            out.extend([slot::ROOM; slot::OPEN]);
+            out.push(self.open_cpus());
             let cpus = u64::from(self.cpus);
             out.extend(extras.pools.iter().map(|pool| cpus * u64::from(pool.jobs)));
             out.extend(extras.caps.iter().map(|cap| cap.of(self).min(cpus)));
         }
+    }
+
+    /// CPUs that are not kept for GPUs.
+    #[must_use]
+    pub fn open_cpus(&self) -> u64 {
+        let gpus = self.node.gres.iter().filter(|gres| gres.name == "gpu");
+        let kept = gpus.map(|gres| gres.count).sum::<u64>() * self.restricted;
+        u64::from(self.cpus).saturating_sub(kept)
     }
 
     /// Position of the first extra slot.
@@ -477,9 +489,12 @@ impl<'a> FreeView<'a> {
         amounts[CPU_SLOT] = cpus;
         if let Some(extras) = &self.extras {
             let pool = allocation.shared_in.as_deref();
+            let gpus = part.gres.iter().filter(|given| given.name == "gpu");
+            let gpus = gpus.map(|given| given.count).sum();
+            let open = super::fit::open_cpus(facts, allocation.whole_nodes, cpus, gpus);
             extras.append(
                 &mut amounts,
-                cpus,
+                (cpus, open),
                 pool,
                 allocation.claim.is_some(),
                 partition,

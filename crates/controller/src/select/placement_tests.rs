@@ -241,6 +241,47 @@ fn devices_of_each_socket() {
         )[1],
         "nowhere"
     );
+    // Never: no socket has three.
+    let partition = cluster.partition("main").expect("partition main");
+    let words = "gpus-per-socket=3 sockets-per-node=1";
+    let answer = can_ever_run(&cluster, partition, &request_for(&cluster, words));
+    assert_eq!(
+        answer.map_err(|e| e.code),
+        Err(ErrorCode::RequestedNodeConfigUnavailable)
+    );
+}
+
+/// Field case 026: cores kept for GPUs are for jobs that have these GPUs (slurm.conf(5) RestrictedCoresPerGPU).
+#[test]
+fn cores_kept_for_gpus() {
+    let cluster = cluster_of(
+        "nodes n1 cpus=16 gres=gpu:8 restricted=2\nnodes n2 cpus=16 gres=gpu:4 restricted=2",
+    );
+    let partition = cluster.partition("main").expect("partition main");
+    let answer = |words: &str| {
+        can_ever_run(&cluster, partition, &request_for(&cluster, words)).map_err(|e| e.message)
+    };
+    // n1 keeps all of its CPUs for GPUs, n2 half of them.
+    assert_eq!(answer("nodes=1 tasks=8"), Ok(()));
+    assert_eq!(
+        answer("nodes=1 tasks=9"),
+        Err("CPU count per node can not be satisfied".to_owned())
+    );
+    assert_eq!(answer("nodes=1 tasks=12 gres=gpu:2"), Ok(()));
+    assert_eq!(
+        nodes_of(
+            &cluster,
+            &[
+                "nodes=1 tasks=12 gres=gpu:1",
+                "nodes=1 tasks=8",
+                "nodes=1 tasks=1",
+                "nodes=1 tasks=8 gres=gpu:4",
+                "nodes=1 tasks=16 gres=gpu:8",
+                "nodes=1 exclusive"
+            ]
+        ),
+        ["nowhere", "n2", "nowhere", "n2", "n1", "nowhere"]
+    );
 }
 
 /// Field case 024: jobs with one GPU fill nodes one after the other, so that jobs with whole nodes start.

@@ -225,6 +225,21 @@ pub fn memory_for_jobs(node: &Node) -> u64 {
         .0
 }
 
+/// RestrictedCoresPerGPU in CPUs.
+#[must_use]
+pub fn restricted_cpus_per_gpu(node: &Node) -> u64 {
+    let cores = node
+        .config
+        .other
+        .iter()
+        .find(|(key, _)| key == "RestrictedCoresPerGPU")
+        .and_then(|(_, text)| text.parse::<u16>().ok());
+    match cores {
+        Some(cores) if cores > 0 => u64::from(cores) * u64::from(node_shape(node).threads),
+        _ => 0,
+    }
+}
+
 /// CPU ids kept for the system: CpuSpecList, or the highest CoreSpecCount cores.
 #[must_use]
 pub fn reserved_cpus(node: &Node) -> Vec<u32> {

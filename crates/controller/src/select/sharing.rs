@@ -6,14 +6,16 @@
 //! a pool at a time, whatever the partitions. Memory and GRES are never shared. Invariant: what is counted here only grows in a
 //! pass. Source: `slurm.conf(5)` (OverSubscribe, Exclusive), page `cons_tres_share`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sluice_config::{Exclusive as PartitionExclusive, OverSubscribe};
+use sluice_model::ids::JobId;
 use sluice_model::job::Exclusive;
 
-use super::inventory::NodeFacts;
+use super::inventory::{FreeView, NodeFacts};
 use crate::cluster::{Allocation, Cluster, Job, Node};
+use crate::plan::PlannedStart;
 
 /// The pool of CPUs that jobs of a partition share.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,8 +66,10 @@ pub mod slot {
     pub const JOBS: usize = 2;
     /// Jobs that want the node for one user or label.
     pub const CLAIMS: usize = 3;
+    /// CPUs for jobs beyond those that are kept for the GPUs that they have (RestrictedCoresPerGPU).
+    pub const OPEN: usize = 4;
     /// CPUs of the first pool, times the jobs that each takes.
-    pub const POOLS: usize = 4;
+    pub const POOLS: usize = 5;
     /// Amount of the first four on an empty node.
     pub const ROOM: u64 = 1 << 24;
 }
@@ -131,6 +135,10 @@ impl Extras {
             );
         }
         needed |= !(pools.is_empty() && caps.is_empty());
+        needed |= cluster
+            .nodes
+            .iter()
+            .any(|node| super::policy::restricted_cpus_per_gpu(node) > 0);
         needed |= cluster.holding.iter().any(|id| {
             cluster
                 .jobs
@@ -141,11 +149,11 @@ impl Extras {
         needed.then(|| Arc::new(Self { pools, caps }))
     }
 
-    /// Appends what a job of a partition takes with so many CPUs.
+    /// Appends what a job of a partition takes with so many CPUs, of which `open` are not kept for its GPUs.
     pub fn append(
         &self,
         amounts: &mut Vec<u64>,
-        cpus: u64,
+        (cpus, open): (u64, u64),
         pool: Option<&str>,
         claims: bool,
         partition: &str,
@@ -155,6 +163,7 @@ impl Extras {
             u64::from(pool.is_some()),
             1,
             u64::from(claims),
+            open,
         ]);
         let of = |taken: bool| if taken { cpus } else { 0 };
         amounts.extend(
@@ -182,6 +191,45 @@ impl Extras {
             .iter()
             .position(|pool| pool.partition == partition)
     }
+}
+
+/// Jobs that cannot start as planned because a job that runs has their part of the network for itself, or because they want a part
+/// in which somebody runs. Starts of one plan go together.
+#[must_use]
+pub fn shut_out(cluster: &Cluster, starts: &[PlannedStart]) -> BTreeSet<JobId> {
+    let alone = |allocation: &Allocation| allocation.claim == Some(Exclusive::Topo);
+    let held: Vec<&Job> = cluster
+        .holding
+        .iter()
+        .filter_map(|id| cluster.jobs.get(id))
+        .map(|job| &**job)
+        .filter(|job| job.allocation.as_ref().is_some_and(|a| alone(a)))
+        .collect();
+    if held.is_empty() && !starts.iter().any(|start| alone(&start.allocation)) {
+        return BTreeSet::new();
+    }
+    let view = FreeView::of(cluster);
+    let closed: BTreeSet<usize> = held
+        .iter()
+        .filter_map(|job| Some((job.allocation.as_ref()?, &job.partition)))
+        .flat_map(|(allocation, partition)| view.kept_empty(allocation, partition))
+        .collect();
+    let busy = |node: &usize| cluster.nodes.get(*node).is_some_and(|n| !n.jobs.is_empty());
+    starts
+        .iter()
+        .filter(|start| {
+            let allocation = &start.allocation;
+            allocation
+                .nodes
+                .iter()
+                .any(|part| closed.contains(&part.node.at()))
+                || view
+                    .kept_empty(allocation, &start.partition)
+                    .iter()
+                    .any(busy)
+        })
+        .map(|start| start.job)
+        .collect()
 }
 
 /// Some job, or every job of some partition, wants its nodes for its user, its label or itself.
