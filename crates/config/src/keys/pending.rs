@@ -29,12 +29,7 @@ const GLOBAL: &[&str] = &[
     "TrackWCKey",
 ];
 
-const PARTITION: &[&str] = &[
-    "AllocNodes",
-    "GraceTime",
-    "PreemptMode",
-    "QOS",
-];
+const PARTITION: &[&str] = &["AllocNodes", "GraceTime", "PreemptMode", "QOS"];
 
 /// Values that ask for nothing, or for what happens anyway.
 const NOTHING: &[&str] = &[
