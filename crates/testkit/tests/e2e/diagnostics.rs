@@ -153,7 +153,6 @@ fn usage_survives_a_crash() {
     assert!(before.1.contains(&format!("{waiting} ")), "{}", before.1);
     cluster.kill_ctld().unwrap();
     cluster.start_ctld().unwrap();
-    cluster.wait_ready(SOON).unwrap();
     assert_eq!(shown(&cluster), before);
     run(
         &cluster,
