@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use sluice_controller::command::agent::{self, Registration};
 use sluice_controller::command::plan::carry_out;
-use sluice_controller::command::{Rejection, tick};
+use sluice_controller::command::{Rejection, priority, tick};
 use sluice_controller::schedule::{self, PlanOptions};
 use sluice_controller::transaction::JournalEntry;
 use sluice_controller::{Cluster, Effect, Plan, Transaction, check};
@@ -289,6 +289,7 @@ impl World {
             Command::Tick => {
                 let done = Transaction::run(live, now, |t| {
                     tick::tick(t);
+                    priority::cycle_if_due(t, None);
                     crate::changes::crontabs(t);
                     Ok(())
                 });

@@ -1,6 +1,7 @@
 //! Jobs encoded once for all readers: a list of ten thousand jobs that did not change is a copy of bytes.
 //!
-//! An entry is good as long as the job's record, the planner's note on it and the configuration are the same objects or equal.
+//! An entry is good as long as the job's record, its priorities, the planner's note on it and the configuration are the same objects
+//! or equal.
 //! What depends on the clock or on other jobs (a begin time, a singleton) is never kept. Invariant: readers see what
 //! [`sluice_controller::view`] would give them.
 
@@ -25,6 +26,7 @@ const SLACK: usize = 4_096;
 struct Entry {
     job: Arc<Job>,
     note: Option<PlanNote>,
+    places: Vec<i64>,
     config_version: u64,
     bytes: Bytes,
 }
@@ -55,6 +57,7 @@ impl EncodedJobs {
                 let known = table.get(&job.id).filter(|entry| {
                     Arc::ptr_eq(&entry.job, job)
                         && entry.note.as_ref() == note
+                        && has_places(cluster, job.id, &entry.places)
                         && entry.config_version == cluster.config_version
                 });
                 match known {
@@ -84,6 +87,7 @@ impl EncodedJobs {
                     Entry {
                         job: Arc::clone(job),
                         note,
+                        places: places(cluster, job.id).collect(),
                         config_version,
                         bytes,
                     },
@@ -99,6 +103,19 @@ impl EncodedJobs {
         }
         encoded
     }
+}
+
+/// What a job's priorities follow from: they are not in its record, because a cycle changes those of all jobs.
+fn places(cluster: &Cluster, id: JobId) -> impl Iterator<Item = i64> + '_ {
+    let priority = cluster.priorities.jobs.get(&id);
+    priority.into_iter().flat_map(|priority| {
+        let others = priority.others.iter().map(|rank| rank.standing);
+        std::iter::once(priority.first.standing).chain(others)
+    })
+}
+
+fn has_places(cluster: &Cluster, id: JobId, known: &[i64]) -> bool {
+    places(cluster, id).eq(known.iter().copied())
 }
 
 /// The shown record depends on the clock or on other jobs.

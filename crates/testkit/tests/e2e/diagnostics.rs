@@ -131,12 +131,18 @@ fn usage_survives_a_crash() {
     assert!((7..60).contains(&usage[0]), "{usage:?}");
     assert_eq!(usage, [usage[0], 0, usage[0], usage[0]]);
     let (_, waiting) = waiting_job(&cluster);
+    let poor = cluster
+        .sbatch(["-A", "biology", "--exclusive", "-N2", "--wrap", "true"])
+        .unwrap();
+    assert_eq!(super::job_field(&cluster, poor, "Priority"), "1000");
     // Usage counts with the next cycle, or when something about the associations changes.
     run(
         &cluster,
         "sacctmgr",
         &["-i", "modify", "user", "nobody", "set", "fairshare=2"],
     );
+    // Last of three: 1000 × 1/3.
+    assert_eq!(super::job_field(&cluster, poor, "Priority"), "333");
     let shown = |cluster: &Cluster| {
         (
             run(cluster, "sshare", &["-a", "-l", "-P"]),
@@ -153,7 +159,6 @@ fn usage_survives_a_crash() {
     assert!(before.1.contains(&format!("{waiting} ")), "{}", before.1);
     cluster.kill_ctld().unwrap();
     cluster.start_ctld().unwrap();
-    cluster.wait_ready(SOON).unwrap();
     assert_eq!(shown(&cluster), before);
     run(
         &cluster,

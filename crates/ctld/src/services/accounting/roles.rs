@@ -22,7 +22,7 @@ use crate::core::now;
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// Time between two looks until the first one succeeds.
-const FIRST_INTERVAL: Duration = Duration::from_secs(2);
+const FIRST_INTERVAL: Duration = Duration::from_millis(500);
 
 /// After its start the controller waits this long at most for accounting before it takes a job.
 const FIRST_WAIT: Duration = Duration::from_secs(3);
@@ -110,6 +110,10 @@ async fn bring_into_force(
     qos: Vec<QosRecord>,
     users: Vec<UserRecord>,
 ) {
+    // The database does not know this cluster yet: what rules goes on.
+    if associations.is_empty() {
+        return;
+    }
     let done = shared
         .core
         .run(move |transaction| Ok(policy::load(transaction, associations, qos, users)))
@@ -121,6 +125,10 @@ async fn bring_into_force(
             tracing::warn!("associations and QOS of the database are not in force: {error}")
         }
     }
+}
+
+fn has_policy(shared: &Shared) -> bool {
+    shared.core.snapshot().policy.tree().root().is_some()
 }
 
 /// The accounts and all that are below them.
@@ -153,7 +161,8 @@ pub async fn keep_current(shared: Arc<Shared>, mut shutdown: watch::Receiver<boo
     let mut interval = FIRST_INTERVAL;
     loop {
         match load(&shared).await {
-            Ok(()) if *shared.roles_known.borrow() => interval = INTERVAL,
+            // Until the database knows this cluster there are no associations.
+            Ok(()) if *shared.roles_known.borrow() && has_policy(&shared) => interval = INTERVAL,
             Ok(()) => {}
             Err(error) => tracing::debug!("rights of users not read: {error}"),
         }
