@@ -384,6 +384,7 @@ impl World {
             Effect::JobChanged { .. }
             | Effect::Mail { .. }
             | Effect::RunTrigger { .. }
+            | Effect::RunReservationProgram { .. }
             | Effect::ConfigChanged => {}
         }
     }
