@@ -272,18 +272,20 @@ pub fn job_record(cluster: &Cluster, job: &Job) -> JobRecord {
     record.derived_exit_status = job.derived_exit_status.0;
     record.reason = job.reason.name().to_owned();
     if let Some((p, n)) = &normal {
-        let req = select::tres::req_tres(cluster, n, p);
+        let mut req = select::tres::req_tres(cluster, n, p);
+        let need = crate::license::need_of(job);
+        if !need.any {
+            view::add_licenses(cluster, &mut req, &need.items);
+        }
         record.req_mem_mib = req.get(&sluice_model::tres::TresKind::Mem);
         record.req_tres = stored_tres(&req);
         record.req_cpus = n.num_cpus();
         record.req_nodes = n.min_nodes;
     }
     if let Some(allocation) = allocation {
-        record.alloc_tres = stored_tres(&select::tres::alloc_tres(
-            cluster,
-            &job.partition,
-            allocation,
-        ));
+        let mut tres = select::tres::alloc_tres(cluster, &job.partition, allocation);
+        view::add_licenses(cluster, &mut tres, &job.licenses);
+        record.alloc_tres = stored_tres(&tres);
         record.alloc_cpus = allocation.cpu_count();
         record.alloc_nodes = allocation.nodes.len() as u32;
         record.node_list = collapse_hostlist(allocation.node_names());
@@ -298,7 +300,11 @@ pub fn job_record(cluster: &Cluster, job: &Job) -> JobRecord {
             TimeLimit::Minutes(minutes) => minutes,
             TimeLimit::Unlimited => sluice_model::accounting::UNLIMITED_MINUTES,
         });
-    record.reservation = request.reservation.clone().unwrap_or_default();
+    record.reservation = job
+        .reservation
+        .as_ref()
+        .map(|run| run.name.clone())
+        .unwrap_or_default();
     record.reservation_requested = request.reservation.clone().unwrap_or_default();
     record.licenses = request.licenses.clone().unwrap_or_default();
     record.work_dir.clone_from(&request.work_dir);

@@ -5,6 +5,7 @@
 
 mod heads;
 mod recount;
+mod reserved;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -89,6 +90,36 @@ pub enum Violation {
         running: u32,
         /// Limit.
         limit: u32,
+    },
+    /// What is reserved for others, or is outside of the job's own reservation.
+    #[error("{who}: {what} of node {node} is kept by a reservation")]
+    Reserved {
+        /// Job.
+        who: String,
+        /// The node, or CPUs of it.
+        what: String,
+        /// Node.
+        node: String,
+    },
+    /// The job may not use its reservation, or it is not there.
+    #[error("{who}: reservation {reservation} is not for it")]
+    Reservation {
+        /// Job.
+        who: String,
+        /// Number.
+        reservation: u32,
+    },
+    /// More licences than there are, or others than were asked for.
+    #[error("{who}: {given} of licence {license}, {there} there")]
+    License {
+        /// Job, or all of them.
+        who: String,
+        /// Licence.
+        license: String,
+        /// Given in all.
+        given: u64,
+        /// There.
+        there: u64,
     },
     /// Backfill would delay the head of a queue.
     #[error("job {job}: backfill moves its start from {before} to {after}")]
@@ -180,6 +211,7 @@ pub fn check_plan(cluster: &Cluster, plan: &Plan, now: UnixSeconds) -> Vec<Viola
     }
     check_duplicates(plan, &mut violations);
     check_throttles(cluster, plan, &mut violations);
+    reserved::check(cluster, plan, now, &mut violations);
     heads::check_heads(cluster, plan, now, &mut violations);
     violations
 }

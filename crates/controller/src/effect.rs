@@ -41,6 +41,15 @@ pub enum Effect {
         /// What it is told.
         argument: String,
     },
+    /// Run the program of a reservation's start or end.
+    RunReservationProgram {
+        /// Whose rights it has: SlurmUser.
+        user: String,
+        /// Program.
+        program: String,
+        /// Name of the reservation, its argument.
+        reservation: String,
+    },
     /// The configuration changed: tell agents.
     ConfigChanged,
 }

@@ -45,6 +45,12 @@ pub struct PlannedStart {
     pub time_limit: TimeLimit,
     /// Who decided.
     pub scheduler: SchedulerKind,
+    /// Number of the reservation it runs in.
+    #[serde(default)]
+    pub reservation: Option<u32>,
+    /// Licences it takes.
+    #[serde(default)]
+    pub licenses: Vec<(String, u64)>,
 }
 
 /// What a pass found about a job that does not start.

@@ -13,6 +13,9 @@ use sluice_model::node::{NodeGres, NodeInfo};
 use sluice_model::node_state::{NodeState, NodeStateFlags};
 use sluice_model::partition::PartitionInfo;
 use sluice_model::reason::Reason;
+use sluice_model::reservation::{
+    PURGE_COMP_SECS, ReservationFlags, ReservationInfo, ReservedCores,
+};
 use sluice_model::sluid::Sluid;
 use sluice_model::state::{JobState, JobStateFull};
 use sluice_model::step::StepInfo;
@@ -20,7 +23,8 @@ use sluice_model::time::{TimeLimit, UnixSeconds};
 use sluice_model::tres::{Tres, TresKind};
 
 use crate::cluster::{
-    AfterReboot, Cluster, DependencyStatus, Job, Node, NodeIndex, NodePhase, Partition, Step,
+    AfterReboot, Cluster, DependencyStatus, Job, Node, NodeIndex, NodePhase, Partition,
+    Reservation, Step,
 };
 use crate::command::tick::limit_end;
 use crate::queue::eligibility;
@@ -39,16 +43,23 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
             .ok()
             .map(|n| (p, n))
     });
-    let req_tres = normal
+    let mut req_tres = normal
         .as_ref()
         .map(|(p, n)| select::tres::req_tres(cluster, n, p))
         .unwrap_or_default();
-    let alloc_tres = job
+    let need = crate::license::need_of(job);
+    if !need.any {
+        add_licenses(cluster, &mut req_tres, &need.items);
+    }
+    let mut alloc_tres = job
         .allocation
         .as_ref()
         .filter(|_| !job.state.is_pending())
         .map(|a| select::tres::alloc_tres(cluster, &job.partition, a))
         .unwrap_or_default();
+    if !alloc_tres.is_empty() {
+        add_licenses(cluster, &mut alloc_tres, &job.licenses);
+    }
     let holds = job
         .allocation
         .as_ref()
@@ -180,6 +191,17 @@ pub fn job_info(cluster: &Cluster, job: &Job, now: UnixSeconds) -> JobInfo {
         het_job_id_set: job.het.map(|het| het.id_set()),
         association_id: job.association.unwrap_or(0),
         priority_by_partition: priority_by_partition(cluster, job),
+        licenses_allocated: holds.and_then(|_| crate::license::text(&job.licenses)),
+    }
+}
+
+/// Licences count as TRES as far as accounting tracks them.
+pub(crate) fn add_licenses(cluster: &Cluster, tres: &mut Tres, counts: &[(String, u64)]) {
+    for (name, count) in counts {
+        let kind = TresKind::License(name.clone());
+        if cluster.config.accounting.tres.contains(&kind) {
+            tres.set(kind, *count);
+        }
     }
 }
 
@@ -202,6 +224,10 @@ fn shown_exit_status(job: &Job) -> WaitStatus {
 /// The request with the memory that partition or cluster fill in, as `MinMemoryCPU=`/`MinMemoryNode=` show it.
 fn shown_request(job: &Job, normal: Option<&select::ResourceRequest>) -> JobDescription {
     let mut request = JobDescription::clone(&job.request);
+    // One that runs shows where it runs, also when it was drawn in or named several.
+    if let Some(run) = job.reservation.as_ref().filter(|_| !job.state.is_pending()) {
+        request.reservation = Some(run.name.clone());
+    }
     let given = request.mem_per_node.is_some()
         || request.mem_per_cpu.is_some()
         || request.mem_per_gpu.is_some();
@@ -424,6 +450,16 @@ pub fn node_info(
     if cluster.is_planned(&config.name) && has_room {
         state.flags.insert(NodeStateFlags::PLANNED);
     }
+    let reserved_by = crate::reservation::shown_on(cluster, &config.name);
+    if let Some(reservation) = reserved_by {
+        state
+            .flags
+            .insert(if reservation.is(ReservationFlags::MAINT) {
+                NodeStateFlags::MAINT
+            } else {
+                NodeStateFlags::RES
+            });
+    }
     NodeInfo {
         name: config.name.clone(),
         hostname: config.hostname.clone(),
@@ -506,6 +542,7 @@ pub fn node_info(
                 AfterReboot::Down => "DOWN".to_owned(),
             }),
         resume_after_time: node.manual.resume_after,
+        reservation: reserved_by.map(|reservation| reservation.name.clone()),
     }
 }
 
@@ -576,6 +613,74 @@ pub fn partition_info(cluster: &Cluster, partition: &Partition) -> PartitionInfo
         max_mem_per_node: some(config.max_mem_per_node, memory.max_mem_per_node),
         tres,
         tres_billing_weights: partition_words::billing_weights(config),
+    }
+}
+
+/// A reservation as the commands show it.
+#[must_use]
+pub fn reservation_info(
+    cluster: &Cluster,
+    reservation: &Reservation,
+    now: UnixSeconds,
+) -> ReservationInfo {
+    let names: Vec<&str> = reservation
+        .nodes
+        .iter()
+        .map(|reserved| reserved.name.as_str())
+        .collect();
+    let cores = reservation
+        .nodes
+        .iter()
+        .filter(|reserved| !reserved.is_whole())
+        .filter_map(|reserved| {
+            let (_, node) = cluster.node_named(&reserved.name)?;
+            Some(ReservedCores {
+                node: reserved.name.clone(),
+                cores: crate::reservation::cores::text(node, &reserved.cpus),
+            })
+        })
+        .collect();
+    let cpus: u32 = reservation
+        .nodes
+        .iter()
+        .filter_map(|reserved| {
+            let (_, node) = cluster.node_named(&reserved.name)?;
+            Some(if reserved.is_whole() {
+                node.cpu_count()
+            } else {
+                reserved.cpus.len() as u32
+            })
+        })
+        .sum();
+    let mut tres = Tres::new();
+    if cpus > 0 {
+        tres.set(TresKind::Cpu, u64::from(cpus));
+    }
+    add_licenses(cluster, &mut tres, &reservation.licenses);
+    ReservationInfo {
+        name: reservation.name.clone(),
+        id: reservation.id,
+        start_time: reservation.start_at(now),
+        end_time: reservation.end_at(now),
+        active: reservation.is_active(now),
+        flags: reservation.flags.0,
+        purge_comp_secs: reservation.purge_comp_secs.unwrap_or(PURGE_COMP_SECS),
+        nodes: collapse_hostlist(&names),
+        node_count: names.len() as u32,
+        core_count: reservation.core_count,
+        cores,
+        features: reservation.features.clone(),
+        partition: reservation.partition.clone(),
+        tres: (!tres.is_empty()).then(|| tres.to_string()),
+        allowed_partitions: reservation.allowed_partitions.shown(),
+        qos: reservation.qos.shown(),
+        users: reservation.users.shown(),
+        groups: reservation.groups.shown(),
+        accounts: reservation.accounts.shown(),
+        licenses: crate::license::text(&reservation.licenses),
+        burst_buffer: reservation.burst_buffer.clone(),
+        max_start_delay: reservation.max_start_delay,
+        comment: reservation.comment.clone(),
     }
 }
 

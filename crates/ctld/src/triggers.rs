@@ -19,13 +19,22 @@ use crate::core::CoreHandle;
 /// Longest time a program may take.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// A program to run.
+/// As whom a program runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TriggerUser {
+    /// By uid.
+    Id(u32),
+    /// By name (SlurmUser), which may be a number.
+    Name(String),
+}
+
+/// A program to run. Programs of reservations (ResvProlog, ResvEpilog) have number 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggerRun {
     /// Number of the trigger.
     pub id: u32,
     /// User.
-    pub uid: u32,
+    pub user: TriggerUser,
     /// Program, perhaps with arguments.
     pub program: String,
     /// Last argument: the job, the nodes, or the resource.
@@ -53,11 +62,16 @@ async fn run_one(
     users: &UserDirectory,
     conf_file: &std::path::Path,
 ) -> Result<(), String> {
-    let user = users
-        .find_uid(trigger.uid)
-        .await
+    let found = match &trigger.user {
+        TriggerUser::Id(uid) => users.find_uid(*uid).await,
+        TriggerUser::Name(name) => match name.parse() {
+            Ok(uid) => users.find_uid(uid).await,
+            Err(_) => users.find_name(name).await,
+        },
+    };
+    let user = found
         .map_err(|error| error.to_string())?
-        .ok_or_else(|| format!("user id {} is not known on this host", trigger.uid))?;
+        .ok_or_else(|| format!("user {:?} is not known on this host", trigger.user))?;
     let mut words = trigger.program.split_whitespace();
     let program = words.next().ok_or("it names no program")?;
     let mut command = Command::new(program);

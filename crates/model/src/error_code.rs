@@ -169,8 +169,8 @@ error_codes! {
     CanNotStartImmediately = 2078 "CAN_NOT_START_IMMEDIATELY" "Job can not start immediately",
     /// Switch busy.
     InterconnectBusy = 2079 "INTERCONNECT_BUSY" "Switch resources currently not available",
-    /// Reservation without users and accounts.
-    ReservationEmpty = 2080 "RESERVATION_EMPTY" "Reservation request lacks users or accounts",
+    /// Reservation without anybody who may use it.
+    ReservationEmpty = 2080 "RESERVATION_EMPTY" "Reservation request lacks users, groups or accounts",
     /// Bad array.
     InvalidArray = 2081 "INVALID_ARRAY" "Invalid job array specification",
     /// Name in use.
@@ -197,10 +197,18 @@ error_codes! {
     CronJobCancel = 2098 "CANNOT_CANCEL_CRON_JOB" "Cannot cancel scrontab jobs without --cron flag.",
     /// Partition DOWN.
     PartitionDown = 2101 "PARTITION_DOWN" "Required partition not available (down)",
+    /// Its start cannot move any more.
+    ReservationStarted = 2104 "RSV_ALREADY_STARTED" "Reservation already started",
     /// Something that only the leader of a heterogeneous job takes.
     NotHetJobLeader = 2107 "NOT_HET_JOB_LEADER" "Job not heterogeneous job leader",
     /// Something that one component cannot do alone.
     NotWholeHetJob = 2108 "NOT_WHOLE_HET_JOB" "Operation not permitted on individual component of heterogeneous job",
+    /// Cores of a reservation stay as they are.
+    CoreReservationUpdate = 2109 "CORE_RESERVATION_UPDATE" "Core-based reservation can not be updated",
+    /// Core counts do not fit the nodes.
+    InvalidCoreCount = 2111 "INVALID_CORE_CNT" "Core count for reservation node list is not consistent!",
+    /// Unknown group.
+    InvalidGroupId = 2113 "GROUP_ID_MISSING" "Invalid group id",
     /// Bad TRES.
     InvalidTres = 2115 "INVALID_TRES" "Invalid Trackable RESource (TRES) specification",
     /// Bad weights.
@@ -213,6 +221,10 @@ error_codes! {
     InvalidTimeMinLimit = 2124 "INVALID_TIME_MIN_LIMIT" "Invalid time-min specification (exceeds job's time or other limits)",
     /// `--immediate` under `defer`.
     Defer = 2125 "DEFER" "Immediate start is not possible while scheduling is deferred",
+    /// A reservation that does not recur has no next time.
+    ReservationNotSkippable = 2128 "RESERVATION_NOT_SKIPABLE" "Reservation given is not skipable, try deleting instead",
+    /// Users or groups, not both.
+    ReservationUserGroup = 2129 "RESERVATION_USER_GROUP" "Reservations can't have users and groups specified, only one or the other",
     /// `--prefer` names a feature that no node has.
     InvalidPrefer = 2133 "INVALID_PREFER" "Invalid preferred feature specification",
     /// Processes outlived SIGKILL.

@@ -440,6 +440,9 @@ pub struct JobInfo {
     /// Ids of all components, `12-14`.
     #[serde(default)]
     pub het_job_id_set: Option<String>,
+    /// Licences it holds, `matlab:10`.
+    #[serde(default)]
+    pub licenses_allocated: Option<String>,
     /// Association charged; 0 = none.
     #[serde(default)]
     pub association_id: u32,

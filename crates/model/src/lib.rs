@@ -24,6 +24,7 @@ pub mod node;
 pub mod node_state;
 pub mod partition;
 pub mod reason;
+pub mod reservation;
 pub mod signal;
 pub mod sluid;
 pub mod state;

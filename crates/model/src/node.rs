@@ -163,6 +163,8 @@ pub struct NodeInfo {
     pub next_state: Option<String>,
     /// When it returns to service by itself.
     pub resume_after_time: Option<UnixSeconds>,
+    /// Reservation that has begun and holds it.
+    pub reservation: Option<String>,
 }
 
 /// What `scontrol update NodeName= State=` may ask for.

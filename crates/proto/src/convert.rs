@@ -11,6 +11,7 @@ mod job;
 mod node;
 mod partition;
 mod quantities;
+mod reservation;
 mod step;
 
 use std::collections::BTreeMap;

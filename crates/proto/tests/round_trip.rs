@@ -18,6 +18,7 @@ use sluice_model::job::{JobDescription, JobInfo, JobUpdate};
 use sluice_model::launch::{AgentOrder, ReportEnvelope};
 use sluice_model::node::{NodeInfo, NodeUpdate};
 use sluice_model::partition::PartitionInfo;
+use sluice_model::reservation::{LicenseInfo, ReservationInfo, ReservationRequest};
 use sluice_model::step::{StepDescription, StepInfo, StepLayout};
 use sluice_proto::{ConvertError, decode_order, decode_report, encode_order, encode_report, v1};
 
@@ -73,6 +74,9 @@ records! {
     node_info: NodeInfo => NodeInfo,
     node_update: NodeUpdate => NodeUpdate,
     partition_info: PartitionInfo => PartitionInfo,
+    reservation_info: ReservationInfo => ReservationInfo,
+    reservation_request: ReservationRequest => ReservationRequest,
+    license_info: LicenseInfo => LicenseInfo,
     job_record: JobRecord => JobRecord,
     step_record: StepRecord => StepRecord,
     cluster_record: ClusterRecord => ClusterRecord,

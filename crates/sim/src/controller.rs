@@ -385,6 +385,7 @@ impl World {
             Effect::JobChanged { .. }
             | Effect::Mail { .. }
             | Effect::RunTrigger { .. }
+            | Effect::RunReservationProgram { .. }
             | Effect::ConfigChanged => {}
         }
     }

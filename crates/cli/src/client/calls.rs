@@ -6,6 +6,7 @@ use sluice_model::accounting as records;
 use sluice_model::job::{JobDescription, JobInfo, JobUpdate};
 use sluice_model::node::{NodeInfo, NodeUpdate};
 use sluice_model::partition::PartitionInfo;
+use sluice_model::reservation::{LicenseInfo, ReservationInfo, ReservationRequest};
 use sluice_model::step::{StepDescription, StepInfo, StepLayout};
 use sluice_model::time::UnixSeconds;
 use sluice_proto::v1;
@@ -176,6 +177,60 @@ impl Client {
             .into_iter()
             .map(|item| PartitionInfo::try_from(item).map_err(ClientError::from))
             .collect()
+    }
+
+    /// Reservations, in the order in which they were made.
+    pub async fn reservations(&self) -> Result<Vec<ReservationInfo>, ClientError> {
+        let reply = self
+            .scheduler()
+            .list_reservations(v1::ListReservationsRequest {})
+            .await?
+            .into_inner();
+        reply
+            .reservations
+            .into_iter()
+            .map(|item| ReservationInfo::try_from(item).map_err(ClientError::from))
+            .collect()
+    }
+
+    /// Licences in the order of the configuration.
+    pub async fn licenses(&self) -> Result<Vec<LicenseInfo>, ClientError> {
+        let reply = self
+            .scheduler()
+            .list_licenses(v1::ListLicensesRequest {})
+            .await?
+            .into_inner();
+        reply
+            .licenses
+            .into_iter()
+            .map(|item| LicenseInfo::try_from(item).map_err(ClientError::from))
+            .collect()
+    }
+
+    /// Makes a reservation; gives its name.
+    pub async fn create_reservation(
+        &self,
+        request: ReservationRequest,
+    ) -> Result<String, ClientError> {
+        let request = v1::ReservationRequest::from(request);
+        let reply = self.scheduler().create_reservation(request).await?;
+        Ok(reply.into_inner().name)
+    }
+
+    /// Changes a reservation.
+    pub async fn update_reservation(&self, request: ReservationRequest) -> Result<(), ClientError> {
+        self.scheduler()
+            .update_reservation(v1::ReservationRequest::from(request))
+            .await?;
+        Ok(())
+    }
+
+    /// Deletes a reservation.
+    pub async fn delete_reservation(&self, name: String) -> Result<(), ClientError> {
+        self.scheduler()
+            .delete_reservation(v1::DeleteReservationRequest { name })
+            .await?;
+        Ok(())
     }
 
     /// Text of a batch script.

@@ -40,6 +40,8 @@ mod scontrol_jobs;
 mod scontrol_node_keys;
 mod scontrol_partition_keys;
 mod scontrol_power;
+mod scontrol_reservation;
+mod scontrol_reservation_keys;
 mod scontrol_show;
 mod scontrol_update;
 mod scontrol_write;

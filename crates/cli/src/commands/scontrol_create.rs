@@ -1,4 +1,4 @@
-//! `scontrol create` and `delete`: partitions and nodes. Reservations have no engine yet and are refused.
+//! `scontrol create` and `delete`: partitions, nodes and reservations.
 //!
 //! Source: scontrol(1), specifications for create and delete.
 
@@ -8,6 +8,7 @@ use sluice_proto::v1;
 use super::scontrol::{Context, is_keyword};
 use super::scontrol_jobs::{call_failed, done};
 use super::scontrol_partition_keys::partition_change;
+use super::scontrol_reservation as reservation;
 use crate::client::ClientError;
 use crate::output;
 
@@ -40,10 +41,7 @@ pub(super) async fn create(context: &Context, words: &[String]) -> i32 {
         return create_nodes(context, words).await;
     }
     if any("reservationname", 3) {
-        output::error_line(
-            "scontrol: error: create reservation is not supported yet: there is no engine for reservations",
-        );
-        return 1;
+        return reservation::create(context, words).await;
     }
     output::error_line(format!("scontrol: error: Invalid creation entity: {first}"));
     1
@@ -183,10 +181,8 @@ pub(super) async fn delete(context: &Context, words: &[String]) -> i32 {
             ("delete_node", result)
         }
         word if is_keyword(word, "reservationname", 3) => {
-            output::error_line(format!(
-                "delete_reservation {typed}: Requested reservation is invalid"
-            ));
-            return 1;
+            let call = async { context.connect().await?.delete_reservation(name).await };
+            ("delete_reservation", call.await)
         }
         _ => {
             output::error_line(format!("Invalid deletion entity: {typed}"));

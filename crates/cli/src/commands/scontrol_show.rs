@@ -2,8 +2,6 @@
 //!
 //! Records are printed by [`crate::format`]; here they are fetched and chosen. Source: scontrol(1).
 
-use std::collections::BTreeMap;
-
 use sluice_model::array::IndexSet;
 use sluice_model::hostlist::{collapse_hostlist, collapse_sorted, parse_hostlist};
 use sluice_model::ids::{JobPart, JobSelector};
@@ -13,11 +11,11 @@ use sluice_proto::v1;
 
 use super::caller::now;
 use super::scontrol::{Context, is_any_keyword, is_keyword, too_many};
+use super::scontrol_reservation as reservation;
 use super::squeue::selects;
 use super::structured;
 use super::{scontrol_assoc, scontrol_inspect};
 use crate::client::ClientError;
-use crate::client::calls::config_value;
 use crate::format::show_job::{ShowOptions, show_job};
 use crate::format::show_node::show_node;
 use crate::format::show_partition::show_partition;
@@ -66,17 +64,7 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
             Ok(0)
         }
         word if is_keyword(word, "reservations", 1) || is_keyword(word, "reservationname", 12) => {
-            match name {
-                _ if structured::wanted(&context.options) => reservations(context).await,
-                Some(name) => {
-                    output::line(format!("Reservation {name} not found"));
-                    Ok(1)
-                }
-                None => {
-                    output::line("No reservations in the system");
-                    Ok(0)
-                }
-            }
+            reservation::show(context, name.as_deref()).await
         }
         word if is_keyword(word, "licenses", 2) => licenses(context, name.as_deref()).await,
         word if is_keyword(word, "aliases", 2) => {
@@ -372,55 +360,32 @@ async fn config(context: &Context) -> Outcome {
     Ok(super::scontrol_admin::ping(context).await)
 }
 
-/// The document about reservations.
-async fn reservations(context: &Context) -> Outcome {
-    let fail = |error| ("slurm_load_reservations", error);
-    let client = context.connect().await.map_err(fail)?;
-    let done = structured::reservations(&client, &context.options).await;
-    done.map(|()| 0).map_err(fail)
-}
-
-/// Licences of the configuration, and what running jobs use of them.
+/// Licences and their use. Slurm lists them by name.
 async fn licenses(context: &Context, wanted: Option<&str>) -> Outcome {
     let fail = |error| ("slurm_load_licenses", error);
     let client = context.connect().await.map_err(fail)?;
-    let config = client.config().await.map_err(fail)?;
-    let configured = config_value(&config, "Licenses")
-        .map(counts)
-        .unwrap_or_default();
-    let mut used: BTreeMap<String, u64> = BTreeMap::new();
-    let jobs = client
-        .jobs(v1::ListJobsRequest::default())
-        .await
-        .map_err(fail)?;
-    for job in jobs.iter().filter(|job| {
-        job.state.is_running() || matches!(job.state.base, sluice_model::state::JobState::Suspended)
-    }) {
-        for (name, count) in counts(job.description.licenses.as_deref().unwrap_or_default()) {
-            *used.entry(name).or_default() += count;
-        }
-    }
+    let mut licenses = client.licenses().await.map_err(fail)?;
+    licenses.retain(|license| wanted.is_none_or(|wanted| wanted == license.name));
     if structured::wanted(&context.options) {
-        let shown = configured
-            .iter()
-            .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name))
-            .map(|(name, total)| (name.clone(), *total, used.get(name).copied().unwrap_or(0)));
-        let done = structured::licenses(&client, &context.options, shown).await;
+        let done = structured::licenses(&client, &context.options, &licenses).await;
         return done.map(|()| 0).map_err(fail);
     }
+    licenses.sort_by(|a, b| a.name.cmp(&b.name));
     let separator = if context.one_line.get() {
         " "
     } else {
         "\n    "
     };
-    let text: String = configured
+    let text: String = licenses
         .iter()
-        .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name))
-        .map(|(name, total)| {
-            let used = used.get(name).copied().unwrap_or(0);
+        .map(|license| {
             format!(
-                "LicenseName={name}{separator}Total={total} Used={used} Free={} Reserved=0 Remote=no\n",
-                total.saturating_sub(used)
+                "LicenseName={}{separator}Total={} Used={} Free={} Reserved={} Remote=no\n",
+                license.name,
+                license.total,
+                license.used,
+                license.total.saturating_sub(license.used),
+                license.reserved
             )
         })
         .collect();
@@ -440,18 +405,6 @@ async fn licenses(context: &Context, wanted: Option<&str>) -> Outcome {
             Ok(0)
         }
     }
-}
-
-/// `matlab:10,ansys`, as in the configuration and in requests; a licence without a count is one.
-fn counts(list: &str) -> BTreeMap<String, u64> {
-    list.split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty() && *item != "(null)")
-        .map(|item| {
-            let (name, count) = item.rsplit_once([':', '=']).unwrap_or((item, "1"));
-            (name.to_string(), count.parse().unwrap_or(1))
-        })
-        .collect()
 }
 
 /// Names one a line; without an argument those of this job.

@@ -17,6 +17,7 @@ use super::scontrol_job_keys::{kept_names, set_job};
 use super::scontrol_jobs::{call_failed, done, ids_by_name, selectors};
 use super::scontrol_node_keys::node_update;
 use super::scontrol_partition_keys::partition_change;
+use super::scontrol_reservation as reservation;
 use crate::client::{Client, ClientError};
 use crate::launch::{cpu_counts, repeated};
 use crate::output;
@@ -102,9 +103,7 @@ pub(super) async fn run(context: &Context, words: &[String]) -> i32 {
         return update_steps(context, words).await;
     }
     if has("reservationname", 3) {
-        return refused(
-            "scontrol: error: update reservation is not supported yet: there is no engine for reservations",
-        );
+        return reservation::update(context, words).await;
     }
     if words
         .iter()

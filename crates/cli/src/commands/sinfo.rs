@@ -20,6 +20,7 @@ use crate::flags::getopt::Parsed;
 use crate::format::column::Layout;
 use crate::format::node_fields::{self, FIELDS};
 use crate::format::node_groups::{Grouping, NodeGroup, NodeView, groups};
+use crate::format::show_reservation;
 use crate::output;
 use crate::submit::options::Options;
 
@@ -115,7 +116,10 @@ async fn show(options: &Options, states: &StateFilter, place: &Place) -> Result<
         clusters::announce(options, &client.settings.cluster);
     }
     if options.has("reservation") {
-        output::line("No reservations in the system");
+        let reservations = client.reservations().await?;
+        let text =
+            show_reservation::listing(&reservations, &place.times(now()), options.has("noheader"));
+        output::text_out(&text);
         return Ok(0);
     }
     let (partitions, nodes) =

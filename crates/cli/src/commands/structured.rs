@@ -10,14 +10,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_dataparser::documents::{
-    JobListing, Jobs, License, Licenses, NodeShape, NodeSummaries, NodeSummary, Nodes, Partitions,
-    Ping, Pings, Reservations, Steps,
+    JobListing, Jobs, Licenses, NodeShape, NodeSummaries, NodeSummary, Nodes, Partitions, Ping,
+    Pings, Reservations, Steps,
 };
 use sluice_dataparser::sink::Style;
 use sluice_dataparser::{Client as Asker, DataParser, Format, Meta, Payload, document};
 use sluice_model::job::JobInfo;
 use sluice_model::node::NodeInfo;
 use sluice_model::partition::PartitionInfo;
+use sluice_model::reservation::{LicenseInfo, ReservationInfo};
 use sluice_model::step::StepInfo;
 
 use super::SLURM_VERSION;
@@ -265,27 +266,27 @@ pub(super) async fn node_groups(
     print(client, options, &NodeSummaries(groups)).await
 }
 
-/// Reservations, of which there are none.
-pub(super) async fn reservations(client: &Client, options: &Options) -> Result<(), ClientError> {
-    print(client, options, &Reservations { time: now() }).await
+/// Reservations.
+pub(super) async fn reservations(
+    client: &Client,
+    options: &Options,
+    reservations: &[ReservationInfo],
+) -> Result<(), ClientError> {
+    let payload = Reservations {
+        reservations,
+        time: now(),
+    };
+    print(client, options, &payload).await
 }
 
-/// Licences: name, total, used.
+/// Licences.
 pub(super) async fn licenses(
     client: &Client,
     options: &Options,
-    licenses: impl Iterator<Item = (String, u64, u64)>,
+    licenses: &[LicenseInfo],
 ) -> Result<(), ClientError> {
-    let licenses: Vec<License> = licenses
-        .map(|(name, total, used)| License {
-            name,
-            total,
-            used,
-            ..License::default()
-        })
-        .collect();
     let payload = Licenses {
-        licenses: &licenses,
+        licenses,
         time: now(),
     };
     print(client, options, &payload).await

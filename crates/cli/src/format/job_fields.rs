@@ -382,8 +382,7 @@ pub static FIELDS: &[Field<Row>] = &[
         time(row, row.job.last_sched_eval)
     }),
     field(None, "LicensesAlloc", "LICENSES_ALLOC", |row| {
-        let running = !row.job.nodes.is_empty();
-        or_null(row.job.description.licenses.as_deref().filter(|_| running))
+        or_null(row.job.licenses_allocated.as_deref())
     }),
     field(None, "MaxCPUs", "MAX_CPUS", |row| {
         row.job.num_cpus.to_string()

@@ -18,6 +18,7 @@ pub mod show_job;
 mod show_job_requests;
 pub mod show_node;
 pub mod show_partition;
+pub mod show_reservation;
 pub mod show_step;
 pub mod sprio;
 pub mod sreport;

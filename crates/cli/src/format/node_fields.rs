@@ -277,7 +277,9 @@ pub static FIELDS: &[Field<NodeGroup>] = &[
             )
         })
     }),
-    field(Some('i'), "Reservation", "RESERVATION", |_| String::new()),
+    field(Some('i'), "Reservation", "RESERVATION", |group| {
+        node_text(group, |node| node.reservation.clone().unwrap_or_default())
+    }),
     field(Some('I'), "PriorityJobFactor", "PRIO_JOB_FACTOR", |group| {
         group.partition.priority_job_factor.to_string()
     }),

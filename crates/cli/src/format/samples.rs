@@ -106,6 +106,7 @@ pub fn pending(id: u32, name: &str) -> JobInfo {
         het_job_id_set: None,
         association_id: 0,
         priority_by_partition: Vec::new(),
+        licenses_allocated: None,
     }
 }
 
@@ -256,6 +257,7 @@ pub fn node(number: u32) -> NodeInfo {
         topology: None,
         next_state: None,
         resume_after_time: None,
+        reservation: None,
     }
 }
 

@@ -407,11 +407,7 @@ fn tail(record: &mut Record, job: &JobInfo, options: &ShowOptions) {
         record.line(format_args!("Reservation={name}"));
     }
     let licenses = or_null(description.licenses.as_deref());
-    let allocated = if job.nodes.is_empty() {
-        NULL.to_string()
-    } else {
-        licenses.clone()
-    };
+    let allocated = or_null(job.licenses_allocated.as_deref());
     record.line(format_args!(
         "OverSubscribe={} Exclusive={} Contiguous={} Licenses={licenses} LicensesAlloc={allocated} Network={}",
         if description.oversubscribe { "YES" } else { "NO" },

@@ -100,6 +100,9 @@ pub fn show_node(node: &NodeInfo, options: &ShowOptions) -> String {
             record.add(format_args!(" [{user}@{}]", times.point(time)));
         }
     }
+    if let Some(name) = &node.reservation {
+        record.line(format_args!("ReservationName={name}"));
+    }
     if let Some(comment) = node
         .comment
         .as_deref()

@@ -13,10 +13,7 @@ use super::options::Options;
 type Uses = fn(&JobDescription) -> bool;
 
 /// Options with a field in the record that neither the scheduler nor the nodes act on yet, and when the notice is due.
-const FIELDS_WITHOUT_EFFECT: &[(&str, Uses)] = &[
-    ("licenses", |job| job.licenses.is_some()),
-    ("time-min", |job| job.time_min.is_some()),
-];
+const FIELDS_WITHOUT_EFFECT: &[(&str, Uses)] = &[("time-min", |job| job.time_min.is_some())];
 
 /// Entries of `extra` that something reads: no word that they have no effect.
 const EFFECTIVE_EXTRAS: &[&str] = &[

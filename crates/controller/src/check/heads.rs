@@ -14,8 +14,9 @@ use crate::cluster::{Allocation, Cluster, Job, NodeAllocation, NodeIndex, NodePh
 use crate::command::het;
 use crate::plan::{Plan, PlannedStart};
 use crate::queue::eligibility::waits_for;
-use crate::schedule::{expected_end, limit_secs};
-use crate::select::inventory::FreeView;
+use crate::reservation::{self, occurrence};
+use crate::schedule::{expected_end, limit_secs, time_limit_of};
+use crate::select::inventory::{CPU_SLOT, FreeView};
 use crate::select::sharing;
 use crate::select::{ResourceRequest, choose, node_filters};
 
@@ -48,7 +49,14 @@ pub(super) fn check_heads(
         .iter()
         .map(|(id, note)| (id, note))
         .chain(standing)
-        .filter(|(_, note)| note.reason == Reason::Resources && note.expected_start.is_some())
+        // What waits for reserved nodes or for licences has its place booked too.
+        .filter(|(_, note)| {
+            let books = matches!(
+                note.reason,
+                Reason::Resources | Reason::ReqNodeNotAvail | Reason::Licenses
+            );
+            books && note.expected_start.is_some()
+        })
         .collect::<Vec<_>>();
     let in_several = |id: &JobId| {
         cluster
@@ -75,7 +83,18 @@ pub(super) fn check_heads(
     else {
         return;
     };
-    if head.is_array_master() {
+    // Among jobs of reservations the first in line is not the first in time.
+    // The timeline counts cores. Which of them a run has now and which are reserved later may leave a long run fewer than both
+    // counts say, so with reserved cores a start is an estimate.
+    let by_core = cluster.reservations.values().any(|own| own.by_core);
+    if by_core {
+        return;
+    }
+    // What waits for licences is not found out here.
+    if head.is_array_master()
+        || head.request.reservation.is_some()
+        || head.request.licenses.is_some()
+    {
         return;
     }
     let Some(requests) = requests_of(cluster, head) else {
@@ -125,6 +144,7 @@ fn rank(cluster: &Cluster, job: &Job, partition: &str) -> impl Ord + use<> {
         .partition(partition)
         .map_or(0, |p| p.config.priority_tier);
     (
+        job.request.reservation.is_none(),
         Reverse(tier),
         Reverse(cluster.standing_in(job, partition)),
         job.submit_time,
@@ -138,7 +158,7 @@ fn rank(cluster: &Cluster, job: &Job, partition: &str) -> impl Ord + use<> {
 fn requests_of<'c>(
     cluster: &'c Cluster,
     job: &Job,
-) -> Option<Vec<(ResourceRequest, &'c Partition)>> {
+) -> Option<Vec<(ResourceRequest, &'c Partition, i64)>> {
     let view = FreeView::of(cluster);
     let mut requests = Vec::new();
     for member in het::members(cluster, job) {
@@ -147,9 +167,10 @@ fn requests_of<'c>(
         }
         let partition = cluster.partition(&member.partition)?;
         let request = ResourceRequest::new(&member.request, partition, &cluster.config).ok()?;
-        requests.push((request, &**partition));
+        let secs = limit_secs(time_limit_of(&member, partition));
+        requests.push((request, &**partition, secs));
     }
-    requests.sort_by_cached_key(|(request, partition)| {
+    requests.sort_by_cached_key(|(request, partition, _)| {
         node_filters(request)
             .iter()
             .map(|filter| {
@@ -167,7 +188,7 @@ fn requests_of<'c>(
 /// Earliest start by trial of every moment at which something ends: slow and plain.
 fn earliest(
     cluster: &Cluster,
-    requests: &[(ResourceRequest, &Partition)],
+    requests: &[(ResourceRequest, &Partition, i64)],
     now: UnixSeconds,
     starts: &[&PlannedStart],
 ) -> Option<i64> {
@@ -184,26 +205,54 @@ fn earliest(
             .nodes
             .iter()
             .filter(|part| part.phase != NodePhase::Released);
-        let end = expected_end(job, now).0;
+        let end = reservation::job_end(cluster, job, expected_end(job, now).0, now);
         held.extend(parts.map(|part| (end, allocation, job.partition.as_str(), part)));
     }
     for start in starts {
+        let own = start
+            .reservation
+            .and_then(|id| cluster.reservations.get(&id));
         let end = now.0 + limit_secs(start.time_limit);
+        let end = reservation::run_end(own.map(std::convert::AsRef::as_ref), end, now);
         let allocation = &start.allocation;
         let parts = allocation.nodes.iter();
         held.extend(parts.map(|part| (end, allocation, start.partition.as_str(), part)));
     }
-    let mut moments: Vec<i64> = held.iter().map(|(end, ..)| *end).chain([now.0]).collect();
+    let reserved_until = cluster
+        .reservations
+        .values()
+        .flat_map(|reservation| occurrence::spans(reservation, now))
+        .map(|(_, end)| end)
+        .filter(|end| *end > now.0 && *end != i64::MAX);
+    let mut moments: Vec<i64> = held
+        .iter()
+        .map(|(end, ..)| *end)
+        .chain(reserved_until)
+        .chain([now.0])
+        .collect();
     moments.sort_unstable();
     moments.dedup();
-    // Nothing is taken later on, so what is free at a moment stays free.
+    // Nothing is taken later on but by reservations, so what is free at a moment stays free for a run that they let end.
     moments.into_iter().find(|moment| {
         // Components of one job have nodes of their own.
         let mut taken: BTreeSet<u32> = BTreeSet::new();
-        requests.iter().all(|(request, partition)| {
+        requests.iter().all(|(request, partition, secs)| {
+            let to = moment.saturating_add(*secs);
             let mut free = |node: usize, out: &mut Vec<u64>| {
                 out.clear();
                 out.extend_from_slice(view.total(node));
+                let record = view.facts[node].node;
+                let closed = reservation::closed(cluster, None, record, (*moment, to), now);
+                if closed.whole {
+                    return false;
+                }
+                let unused = |cpu: &&u32| {
+                    !held.iter().any(|(end, _, _, part)| {
+                        part.node.at() == node && end > moment && part.cpu_ids.contains(cpu)
+                    })
+                };
+                let kept = closed.cpus.iter().filter(unused).count() as u64;
+                out[CPU_SLOT] = out[CPU_SLOT].saturating_sub(kept);
                 for (_, allocation, partition, part) in held
                     .iter()
                     .filter(|(end, _, _, part)| part.node.at() == node && end > moment)

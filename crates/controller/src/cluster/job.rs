@@ -215,6 +215,21 @@ pub struct Job {
     /// This run's usage is charged up to here, because the job held more before.
     #[serde(default, skip_serializing_if = "is_default")]
     pub charged_to: Option<UnixSeconds>,
+    /// Reservation of the current or last run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub reservation: Option<RunReservation>,
+    /// Licences of the current or last run, held from its start to its end.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub licenses: Vec<(String, u64)>,
+}
+
+/// The reservation in which a job runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunReservation {
+    /// Number.
+    pub id: u32,
+    /// Name.
+    pub name: String,
 }
 
 impl Job {

@@ -11,6 +11,7 @@ pub mod crontab;
 pub mod job;
 pub mod node;
 pub mod partition;
+pub mod reservation;
 pub mod trigger;
 
 use std::collections::BTreeMap;
@@ -28,11 +29,12 @@ pub use blob::{Blob, BlobId};
 pub use counters::JobCounters;
 pub use crontab::Crontab;
 pub use job::{
-    ArrayMembership, DependencyState, DependencyStatus, HetMembership, Job, Step, StepNodeState,
-    dependency_target,
+    ArrayMembership, DependencyState, DependencyStatus, HetMembership, Job, RunReservation, Step,
+    StepNodeState, dependency_target,
 };
 pub use node::{AfterReboot, GresState, Node, NodeManual, NodeReboot};
 pub use partition::Partition;
+pub use reservation::{AccessList, Reservation, ReservedNode};
 pub use trigger::Trigger;
 
 use crate::plan::PlanNote;
@@ -112,6 +114,12 @@ pub struct Cluster {
     /// Volatile: what jobs are measured by.
     #[serde(skip)]
     pub scale: Scale,
+    /// Reservations by number.
+    #[serde(default)]
+    pub reservations: OrdMap<u32, Arc<Reservation>>,
+    /// Highest number a reservation was given.
+    #[serde(default)]
+    pub last_reservation_id: u32,
     /// Volatile: what the last pass found about pending jobs.
     #[serde(skip)]
     pub plan_notes: OrdMap<JobId, PlanNote>,
@@ -161,6 +169,8 @@ impl Cluster {
             usage: UsageState::default(),
             priorities: Priorities::default(),
             scale: Scale::default(),
+            reservations: OrdMap::new(),
+            last_reservation_id: 0,
             plan_notes: OrdMap::new(),
             planned_nodes: OrdSet::new(),
             loads: OrdMap::new(),

@@ -20,6 +20,7 @@ pub mod policy;
 pub mod priority;
 pub mod reboot;
 pub mod requeue;
+pub mod reservation;
 mod resize;
 pub mod selector;
 pub mod step;

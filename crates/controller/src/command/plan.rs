@@ -13,12 +13,12 @@ use super::{dependency, job_end, mail, step_extern};
 use crate::cluster::{Allocation, Cluster};
 use crate::effect::Effect;
 use crate::event::Event;
-use crate::launch;
 use crate::plan::{Plan, PlannedStart};
 use crate::queue::eligibility;
 use crate::select::shared_gres;
 use crate::select::sharing::{self, Owner};
 use crate::transaction::Transaction;
+use crate::{launch, license, reservation, schedule};
 
 /// What became of a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -164,6 +164,52 @@ fn still_fits(
     }
     !start.allocation.nodes.is_empty()
         && allocation_is_free(cluster, &start.allocation, &Owner::of(&job.request))
+        && reservations_allow(cluster, start, now)
+        && licenses_allow(cluster, start, now)
+}
+
+/// No reservation keeps the job off what it would get; the one it is to run in is there, and it may use it.
+fn reservations_allow(
+    cluster: &Cluster,
+    start: &PlannedStart,
+    now: sluice_model::time::UnixSeconds,
+) -> bool {
+    if cluster.reservations.is_empty() {
+        return start.reservation.is_none();
+    }
+    let own = start
+        .reservation
+        .and_then(|id| cluster.reservations.get(&id));
+    if start.reservation.is_some() && own.is_none() {
+        return false;
+    }
+    let end = now.0.saturating_add(schedule::limit_secs(start.time_limit));
+    let end = reservation::run_end(own.map(Arc::as_ref), end, now);
+    start.allocation.nodes.iter().all(|part| {
+        let Some(node) = cluster.node(part.node) else {
+            return false;
+        };
+        let own = own.map(Arc::as_ref);
+        let closed = reservation::closed(cluster, own, node, (now.0, end), now);
+        let whole = start.allocation.whole_nodes && !closed.cpus.is_empty();
+        !closed.whole && !whole && part.cpu_ids.iter().all(|cpu| !closed.cpus.contains(cpu))
+    })
+}
+
+/// The licences that it would take are still there.
+fn licenses_allow(
+    cluster: &Cluster,
+    start: &PlannedStart,
+    now: sluice_model::time::UnixSeconds,
+) -> bool {
+    if start.licenses.is_empty() {
+        return true;
+    }
+    let held = license::held(cluster);
+    let end = now.0.saturating_add(schedule::limit_secs(start.time_limit));
+    start.licenses.iter().all(|(name, count)| {
+        *count <= license::available(cluster, &held, name, start.reservation, end, now)
+    })
 }
 
 /// Everything in the allocation is free now.
@@ -270,6 +316,8 @@ fn start_job(transaction: &mut Transaction<'_>, start: PlannedStart) -> JobId {
         time,
         scheduler: start.scheduler.name().to_owned(),
         configuring,
+        reservation: start.reservation,
+        licenses: start.licenses,
     });
     id
 }

@@ -20,8 +20,9 @@ use crate::cluster::{ArrayMembership, BlobId, Cluster, DependencyState, Job, Par
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::policy::DEFAULT_QOS;
-use crate::select;
+use crate::reservation::access;
 use crate::transaction::Transaction;
+use crate::{license, select};
 
 /// A submission as the shell hands it in: script and environment are taken out and digested.
 #[derive(Debug, Clone)]
@@ -190,17 +191,30 @@ pub fn prepare(
         None => DependencyState::default(),
     };
     if let Some(text) = &request.licenses {
-        check_licenses(cluster, text)?;
+        license::check(cluster, text)?;
     }
-    // There are no reservations yet, so every name is unknown.
-    if request
-        .reservation
-        .as_deref()
-        .is_some_and(|name| !name.is_empty())
-    {
-        return Err(ErrorCode::ReservationInvalid.into());
+    if request.reservation.as_deref() == Some("") {
+        request.reservation = None;
     }
+    let account = request
+        .account
+        .clone()
+        .or_else(|| submission.default_account.clone())
+        .unwrap_or_default();
+    access::check_names(
+        cluster,
+        request.reservation.as_deref(),
+        access::Applicant {
+            uid: request.uid,
+            user: &submission.user_name,
+            groups: &submission.group_names,
+            account: &account,
+            qos: request.qos.as_deref().unwrap_or("normal"),
+            partitions: &request.partitions,
+        },
+    )?;
     check_partitions(cluster, &mut request, submission)?;
+    access::check_size(cluster, &request)?;
     if request.extra.contains_key("reboot") && !caller.privileged {
         return Err(Rejection {
             notice: Some("rebooting of nodes is only allowed for admins".to_owned()),
@@ -296,37 +310,6 @@ fn parse_array(cluster: &Cluster, text: Option<&str>) -> Result<Option<ArraySpec
         ))),
         Some(_) => Ok(Some(spec)),
     }
-}
-
-/// `name[:count]`, separated by `,` (all) or `|` (any): every name must be configured, and no count above what there is.
-fn check_licenses(cluster: &Cluster, text: &str) -> Result<(), Rejection> {
-    for entry in text
-        .split([',', '|'])
-        .map(str::trim)
-        .filter(|entry| !entry.is_empty())
-    {
-        let (name, count) = match entry.rsplit_once([':', '*']) {
-            Some((name, count)) => (
-                name,
-                count
-                    .parse::<u64>()
-                    .map_err(|_| ErrorCode::InvalidLicenses)?,
-            ),
-            None => (entry, 1),
-        };
-        let configured = cluster
-            .config
-            .licenses
-            .iter()
-            .find(|license| license.name == name);
-        let total = configured
-            .map(|license| u64::from(license.count))
-            .ok_or(ErrorCode::InvalidLicenses)?;
-        if count > total && !cluster.config.scheduling.parameters.allow_zero_lic {
-            return Err(ErrorCode::InvalidLicenses.into());
-        }
-    }
-    Ok(())
 }
 
 fn choose_partitions(cluster: &Cluster, request: &mut JobDescription) -> Result<(), Rejection> {
@@ -605,6 +588,8 @@ fn record(
         association,
         qos_id,
         charged_to: None,
+        reservation: None,
+        licenses: Vec::new(),
         request: Arc::new(request),
     }
 }

@@ -10,7 +10,7 @@ use sluice_model::state::{JobState, JobStateFlags};
 use sluice_model::time::{TimeLimit, UnixSeconds};
 
 use super::job_end::{self, Kill};
-use super::{agent, cancel, dependency, node, reboot, step_limit, trigger};
+use super::{agent, cancel, dependency, node, reboot, reservation, step_limit, trigger};
 use crate::cluster::{Cluster, Job};
 use crate::event::{Event, JobEnd};
 use crate::transaction::Transaction;
@@ -30,6 +30,7 @@ pub fn tick(transaction: &mut Transaction<'_>) {
     reboot::tick(transaction);
     node::return_due(transaction);
     trigger::tick(transaction);
+    reservation::tick(transaction);
     purge(transaction);
 }
 

@@ -15,8 +15,9 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::event::policy::places;
 use crate::priority::SITE_FACTOR;
+use crate::reservation::access;
 use crate::transaction::Transaction;
-use crate::{schedule, select};
+use crate::{license, schedule, select};
 
 /// Applies one change to everything the texts name.
 pub fn update_targets(
@@ -122,7 +123,7 @@ fn update_one(
         caller,
         (limit, transaction.now),
     )?;
-    check_names(transaction.cluster, update)?;
+    check_names(transaction.cluster, &job, update)?;
     if let Some(priority) = update.priority {
         let shown = transaction.cluster.priority_of(&before);
         set_priority(&mut job, priority, shown, caller)?;
@@ -276,6 +277,9 @@ fn update_one(
     if let (Some(throttle), Some(array)) = (update.array_throttle, job.array.as_mut()) {
         array.pending.throttle = throttle;
     }
+    if let Some(text) = update.licenses.as_deref().filter(|_| !pending) {
+        change_licenses(transaction, &mut job, text)?;
+    }
     if pending {
         check_request(transaction, &request, job.priority == 0)?;
         // A hold for an impossible request ends when the request is changed.
@@ -301,29 +305,46 @@ fn update_one(
     Ok(())
 }
 
-/// Licences must be configured; of reservations there is none yet.
-fn check_names(cluster: &Cluster, update: &JobUpdate) -> Result<(), Rejection> {
-    let unknown = |list: &str| {
-        list.split([',', ';'])
-            .map(|item| item.split([':', '=']).next().unwrap_or_default().trim())
-            .any(|name| {
-                !name.is_empty()
-                    && !cluster
-                        .config
-                        .licenses
-                        .iter()
-                        .any(|license| license.name == name)
-            })
-    };
-    if update.licenses.as_deref().is_some_and(unknown) {
-        return Err(ErrorCode::InvalidLicenses.into());
+/// Licences must be configured, and reservations open to the job.
+fn check_names(cluster: &Cluster, job: &Job, update: &JobUpdate) -> Result<(), Rejection> {
+    if let Some(text) = &update.licenses {
+        license::check(cluster, text)?;
     }
-    if update
-        .reservation
-        .as_deref()
-        .is_some_and(|name| !name.is_empty())
-    {
-        return Err(ErrorCode::ReservationInvalid.into());
+    access::check_names(
+        cluster,
+        update.reservation.as_deref(),
+        access::applicant(job),
+    )
+}
+
+/// A job that runs holds other licences from now on, if they are there.
+fn change_licenses(
+    transaction: &Transaction<'_>,
+    job: &mut Job,
+    text: &str,
+) -> Result<(), Rejection> {
+    let need = license::check(transaction.cluster, text)?;
+    let run = job.reservation.as_ref().map(|run| run.id);
+    let mut held = license::held(transaction.cluster);
+    for (name, count) in &job.licenses {
+        if let Some(all) = held.get_mut(&(run, name.clone())) {
+            *all = all.saturating_sub(*count);
+        }
+    }
+    let now = transaction.now;
+    let there = |(name, count): &(String, u64)| {
+        *count <= license::available(transaction.cluster, &held, name, run, now.0 + 1, now)
+    };
+    job.licenses = if need.any {
+        need.items.into_iter().find(there).into_iter().collect()
+    } else {
+        need.items.into_iter().filter(there).collect()
+    };
+    let wanted = license::parse(text).map_or(0, |need| {
+        need.items.len().min(if need.any { 1 } else { usize::MAX })
+    });
+    if job.licenses.len() < wanted {
+        return Err(ErrorCode::InvalidLicenses.into());
     }
     Ok(())
 }

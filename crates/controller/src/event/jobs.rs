@@ -14,7 +14,7 @@ use sluice_model::time::UnixSeconds;
 use super::{Event, JobEnd, Requeue};
 use crate::cluster::{
     Allocation, Blob, BlobId, Cluster, DependencyStatus, Job, Node, NodeAllocation, NodePhase,
-    Step, StepNodeState, dependency_target,
+    RunReservation, Step, StepNodeState, dependency_target,
 };
 
 /// Edits one job record, if it exists.
@@ -199,6 +199,8 @@ pub(super) fn started(cluster: &mut Cluster, event: &Event) {
         time,
         scheduler,
         configuring,
+        reservation,
+        licenses,
     } = event
     else {
         return;
@@ -213,7 +215,15 @@ pub(super) fn started(cluster: &mut Cluster, event: &Event) {
     cluster.pending.remove(&id);
     cluster.holding.insert(id);
     cluster.plan_notes.remove(&id);
+    let run_in = reservation
+        .and_then(|id| cluster.reservations.get(&id))
+        .map(|reservation| RunReservation {
+            id: reservation.id,
+            name: reservation.name.clone(),
+        });
     change(cluster, id, |job| {
+        job.reservation = run_in;
+        job.licenses.clone_from(licenses);
         let flags = if *configuring {
             JobStateFlags::CONFIGURING
         } else {
@@ -643,9 +653,11 @@ pub(super) fn released(cluster: &mut Cluster, id: JobId, priority: u32, time: Un
         job.priority_is_direct = false;
         job.reason = Reason::None;
         job.reason_text = None;
-        job.state
-            .flags
-            .remove(JobStateFlags::SPECIAL_EXIT | JobStateFlags::REQUEUE_HOLD);
+        job.state.flags.remove(
+            JobStateFlags::SPECIAL_EXIT
+                | JobStateFlags::REQUEUE_HOLD
+                | JobStateFlags::RESV_DEL_HOLD,
+        );
         refresh_eligibility(job, time);
     });
 }

@@ -9,12 +9,14 @@ pub mod config;
 mod jobs;
 mod nodes;
 pub mod policy;
+mod reservations;
 mod steps;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sluice_config::{ClusterConfig, NodeConfig, PartitionConfig};
+use sluice_model::default_fields::is_default;
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::ids::{JobId, StepId};
 use sluice_model::launch::StepUsage;
@@ -25,7 +27,8 @@ use sluice_model::state::JobState;
 use sluice_model::time::{TimeLimit, UnixSeconds};
 
 use crate::cluster::{
-    Allocation, BlobId, Cluster, Crontab, DependencyStatus, Job, NodeManual, Step, Trigger,
+    Allocation, BlobId, Cluster, Crontab, DependencyStatus, Job, NodeManual, Reservation,
+    ReservedNode, Step, Trigger,
 };
 use crate::policy::PolicyChange;
 use crate::priority;
@@ -116,6 +119,12 @@ pub enum Event {
         scheduler: String,
         /// A Prolog is configured: CONFIGURING until it has ended everywhere.
         configuring: bool,
+        /// Number of the reservation it runs in.
+        #[serde(default, skip_serializing_if = "is_default")]
+        reservation: Option<u32>,
+        /// Licences it takes.
+        #[serde(default, skip_serializing_if = "is_default")]
+        licenses: Vec<(String, u64)>,
     },
     /// The Prolog ended well on a node.
     NodeReady {
@@ -425,6 +434,50 @@ pub enum Event {
         /// When.
         time: UnixSeconds,
     },
+    /// A reservation was made, or changed by hand: the whole record as it is now.
+    ReservationSet {
+        /// Record.
+        reservation: Box<Reservation>,
+    },
+    /// An occurrence of a reservation began.
+    ReservationBegun {
+        /// Number.
+        id: u32,
+        /// When.
+        time: UnixSeconds,
+    },
+    /// A recurring reservation moved on to another occurrence.
+    ReservationMoved {
+        /// Number.
+        id: u32,
+        /// Start.
+        start: UnixSeconds,
+        /// End.
+        end: UnixSeconds,
+    },
+    /// Other nodes belong to a reservation from now on.
+    ReservationNodes {
+        /// Number.
+        id: u32,
+        /// Nodes.
+        nodes: Vec<ReservedNode>,
+        /// Cores in all.
+        core_count: u32,
+    },
+    /// A reservation has no job any more since a time, or has one again.
+    ReservationIdle {
+        /// Number.
+        id: u32,
+        /// Since when; `None` = it has a job.
+        since: Option<UnixSeconds>,
+    },
+    /// A reservation ended or was deleted. Jobs that wait for it lose it, and are held unless it says otherwise.
+    ReservationDeleted {
+        /// Number.
+        id: u32,
+        /// When.
+        time: UnixSeconds,
+    },
 }
 
 /// Changes the state by one fact.
@@ -568,6 +621,18 @@ fn change(cluster: &mut Cluster, event: &Event) {
             );
         }
         Event::PartitionUpdated { partition } => config::partition_updated(cluster, partition),
+        Event::ReservationSet { reservation } => reservations::set(cluster, reservation),
+        Event::ReservationBegun { id, time } => reservations::begun(cluster, *id, *time),
+        Event::ReservationMoved { id, start, end } => {
+            reservations::moved(cluster, *id, *start, *end)
+        }
+        Event::ReservationNodes {
+            id,
+            nodes,
+            core_count,
+        } => reservations::nodes(cluster, *id, nodes, *core_count),
+        Event::ReservationIdle { id, since } => reservations::idle(cluster, *id, *since),
+        Event::ReservationDeleted { id, time } => reservations::deleted(cluster, *id, *time),
         Event::TriggerSet { trigger } => automation::trigger_set(cluster, trigger),
         Event::TriggerDue { id, nodes, time } => {
             automation::trigger_due(cluster, *id, nodes, *time);

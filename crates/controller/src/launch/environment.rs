@@ -155,8 +155,11 @@ pub(super) fn script_environment(
     put(&mut v, "SLURM_JOB_OVERSUBSCRIBE", oversubscribe_word(job));
     put(&mut v, "SLURM_JOB_EXCLUSIVE", exclusive_word(job));
     let optional = [
-        ("SLURM_JOB_RESERVATION", job.request.reservation.clone()),
-        ("SLURM_JOB_LICENSES", job.request.licenses.clone()),
+        (
+            "SLURM_JOB_RESERVATION",
+            job.reservation.as_ref().map(|run| run.name.clone()),
+        ),
+        ("SLURM_JOB_LICENSES", crate::license::text(&job.licenses)),
         ("SLURM_JOB_COMMENT", job.request.comment.clone()),
         ("SLURM_JOB_CONSTRAINTS", job.request.constraint.clone()),
         ("SLURM_JOB_STDIN", job.request.std_in.clone()),
@@ -327,8 +330,11 @@ pub(super) fn job_environment(
     memory_variable(cluster, job, is_batch, &mut v);
     let per_gpu_task = request.gres_per_task.iter().find(|g| g.name == "gpu");
     let texts = [
-        ("SLURM_JOB_RESERVATION", request.reservation.clone()),
-        ("SLURM_JOB_LICENSES", request.licenses.clone()),
+        (
+            "SLURM_JOB_RESERVATION",
+            job.reservation.as_ref().map(|run| run.name.clone()),
+        ),
+        ("SLURM_JOB_LICENSES", crate::license::text(&job.licenses)),
         ("SLURM_JOB_DEPENDENCY", request.dependency.clone()),
         ("SLURM_DISTRIBUTION", request.distribution.clone()),
         (

@@ -7,6 +7,7 @@ use sluice_model::reason::Reason;
 use sluice_model::time::UnixSeconds;
 
 use crate::cluster::{Cluster, DependencyStatus, Job};
+use crate::reservation::{asked_for, fence};
 
 /// Why the job may not be considered now; `None` = it may.
 #[must_use]
@@ -36,6 +37,15 @@ pub fn waits_for(
     }
     if job.begin_time.is_some_and(|begin| begin > now) {
         return Some((Reason::BeginTime, None));
+    }
+    if job.request.reservation.is_some() {
+        let asked = asked_for(cluster, job);
+        if asked.is_empty() {
+            return Some((Reason::ReservationInvalid, None));
+        }
+        if !asked.iter().any(|own| fence::is_open(own, now)) {
+            return Some((Reason::Reservation, None));
+        }
     }
     None
 }

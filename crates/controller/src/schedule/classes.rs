@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
+use crate::reservation::fence::ViewKey;
 use crate::select::{FreeView, ResourceRequest, SelectError, node_filters};
 
 /// Queue of single-node searches: earliest known time, weight, node.
@@ -41,6 +42,8 @@ pub type Preferred = (Arc<ResourceRequest>, NodeLists);
 pub struct Class {
     /// Request.
     pub request: Arc<ResourceRequest>,
+    /// In whose view of reserved nodes its jobs are placed.
+    pub view: ViewKey,
     /// Usable nodes of the partition that pass the filters, ascending; one list for each alternative of a matching OR.
     pub variants: Vec<Arc<Vec<u32>>>,
     /// The request with what is preferred in place of the constraint, and its lists; tried first for a start now.
@@ -92,6 +95,7 @@ impl Class {
         };
         Self {
             request,
+            view: None,
             variants,
             preferred,
             unavailable,

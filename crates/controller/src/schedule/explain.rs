@@ -23,6 +23,8 @@ use super::pass::{Pass, Subject};
 use super::{PlanOptions, UNLIMITED_SECS, expected_end, limit_secs, time_limit_of};
 use crate::cluster::{Cluster, Job, Partition};
 use crate::queue::eligibility::waits_for;
+use crate::reservation::fence::ViewKey;
+use crate::reservation::{asked_for, occurrence};
 use crate::select::fit::{self, Share, Shortage};
 use crate::select::inventory::is_held;
 use crate::select::{Refusal, feasible, node_filters};
@@ -73,11 +75,11 @@ pub fn explain(cluster: &Cluster, now: UnixSeconds, id: JobId) -> Option<Explana
         if is_first {
             explanation.jobs_ahead = pass.jobs_ahead(&records[..begin], &partitions);
         }
-        for record in now_served {
+        for record in now_served.iter().filter(|record| !record.magnetic) {
             let (place, found) = pass.explain_in(record);
             let reason = match (&place.rule, &found) {
                 (Some(rule), _) => *rule,
-                (None, Some(found)) => pass.reason_to_wait(&found.subject),
+                (None, Some(found)) => pass.cause(&found.subject),
                 (None, None) => Reason::Resources,
             };
             explanation.partitions.push(place);
@@ -134,6 +136,24 @@ fn not_eligible(cluster: &Cluster, job: &Job, text: Option<String>, explanation:
             explanation.expected_start = job.begin_time;
             "it was asked not to start before its begin time".to_owned()
         }
+        Reason::Reservation => {
+            for own in asked_for(cluster, job) {
+                explanation.blockers.push(Blocker {
+                    kind: BlockerKind::Reservation,
+                    name: own.name.clone(),
+                    until: Some(own.start_at(explanation.evaluated)),
+                    text: "has not begun".to_owned(),
+                    ..Blocker::default()
+                });
+            }
+            explanation.expected_start = explanation
+                .blockers
+                .iter()
+                .filter_map(|blocker| blocker.until)
+                .min();
+            "its reservation has not begun".to_owned()
+        }
+        Reason::ReservationInvalid => "there is no reservation of the name it asks for".to_owned(),
         Reason::Cleaning => {
             "its former run is not over yet: nodes still clean up after it".to_owned()
         }
@@ -292,7 +312,8 @@ impl<'a> Pass<'a> {
             place.text = rule_text(self.cluster, job, partition, rule);
             return (place, None);
         }
-        let subject = match self.subject(job, record.partition) {
+        let reservation = record.reservation.map(|own| own.id);
+        let subject = match self.subject(job, record.partition, reservation) {
             Ok(subject) => subject,
             Err(text) => {
                 place.rule = Some(Reason::BadConstraints);
@@ -310,10 +331,15 @@ impl<'a> Pass<'a> {
     }
 
     /// The job as the pass would look at it in a partition; an error says why it can never run there.
-    fn subject(&mut self, job: &'a Arc<Job>, ground: usize) -> Result<Subject<'a>, String> {
+    fn subject(
+        &mut self,
+        job: &'a Arc<Job>,
+        ground: usize,
+        reservation: ViewKey,
+    ) -> Result<Subject<'a>, String> {
         let partition = self.grounds[ground].partition;
         let class = self
-            .class_of(job, ground)
+            .class_of(job, ground, reservation)
             .map_err(|error| error.to_string())?;
         let request = Arc::clone(&self.classes[class].request);
         feasible::can_ever_run_in(self.cluster, partition, &request, &self.view)
@@ -325,11 +351,15 @@ impl<'a> Pass<'a> {
             class,
             limit,
             secs: limit_secs(limit),
+            reservation,
+            magnetic: false,
         })
     }
 
     /// Puts each node of the partition where it belongs: room for a part of the job, or why not.
-    fn sort_nodes(&self, subject: &Subject<'a>, place: &mut PartitionExplanation) {
+    fn sort_nodes(&mut self, subject: &Subject<'a>, place: &mut PartitionExplanation) {
+        self.fences
+            .enter(self.classes[subject.class].view, &mut self.lines);
         let request = &self.classes[subject.class].request;
         let floor = fit::job_gres_floor(request);
         let end = self.now.saturating_add(subject.secs);
@@ -351,6 +381,10 @@ impl<'a> Pass<'a> {
                 })
             } else {
                 let at = *node as usize;
+                if !self.fences.sees(at) {
+                    refused.entry(NodeCause::Promised).or_default().push(*node);
+                    continue;
+                }
                 let mut short = |slots: &[u64]| {
                     fit::capacity(request, facts, slots, &floor, &mut scratch).err()
                 };
@@ -443,6 +477,28 @@ impl<'a> Pass<'a> {
                 text: "is served first".to_owned(),
             });
         }
+        for own in self.cluster.reservations.values() {
+            let reserved: Vec<u32> = own
+                .nodes
+                .iter()
+                .filter_map(|node| self.cluster.node_index.get(&node.name))
+                .map(|index| index.0)
+                .filter(|node| planned.contains(node))
+                .collect();
+            let spans = occurrence::spans(own, UnixSeconds(self.now));
+            if let Some((start, end)) = spans.into_iter().rfind(|(_, end)| *end <= time)
+                && !reserved.is_empty()
+            {
+                found.push(Blocker {
+                    kind: BlockerKind::Reservation,
+                    name: own.name.clone(),
+                    nodes: self.names(reserved),
+                    from: Some(UnixSeconds(start)).filter(|start| start.0 > self.now),
+                    until: Some(UnixSeconds(end)),
+                    text: "is kept free by then".to_owned(),
+                });
+            }
+        }
         // The one that goes last binds; unknown ends last of all.
         found.sort_by_key(|blocker| {
             let until = blocker.until.map_or(i64::MAX, |until| until.0);
@@ -501,7 +557,7 @@ impl<'a> Pass<'a> {
             request.ntasks = request
                 .ntasks
                 .map(|tasks| tasks.saturating_mul(fewer).div_ceil(nodes).max(fewer));
-            if let Ok(class) = self.class_of(&smaller, subject.ground)
+            if let Ok(class) = self.class_of(&smaller, subject.ground, subject.reservation)
                 && self.fits_now(&Subject { class, ..*subject })
             {
                 let name = &self.grounds[subject.ground].partition.config.name;
@@ -527,7 +583,9 @@ impl<'a> Pass<'a> {
         planned: Option<i64>,
         explanation: &mut Explanation,
     ) {
-        if job.het.is_some() || planned.is_some_and(|time| time <= self.now) {
+        // A reservation is tied to its nodes.
+        let bound = job.het.is_some() || job.request.reservation.is_some();
+        if bound || planned.is_some_and(|time| time <= self.now) {
             return;
         }
         for ground in 0..self.grounds.len() {
@@ -541,7 +599,7 @@ impl<'a> Pass<'a> {
             if !is_open {
                 continue;
             }
-            let Ok(subject) = self.subject(job, ground) else {
+            let Ok(subject) = self.subject(job, ground, None) else {
                 continue;
             };
             let start = if self.fits_now(&subject) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sluice_model::reason::Reason;
 use sluice_model::time::UnixSeconds;
 
-use super::order::{self, QueueRecord};
+use super::order;
 use super::pass::{Pass, Subject};
 use crate::cluster::Job;
 use crate::plan::PlannedStart;
@@ -50,9 +50,9 @@ impl<'a> Pass<'a> {
                 });
             let subjects: Vec<Subject<'a>> = waiting
                 .map(|job| {
-                    order::partitions_of(cluster, job)
-                        .into_iter()
-                        .filter_map(|partition| self.consider(&QueueRecord { job, partition }))
+                    order::records_of(cluster, job, UnixSeconds(self.now))
+                        .iter()
+                        .filter_map(|record| self.consider(record))
                         .collect()
                 })
                 .unwrap_or_default();
@@ -190,13 +190,26 @@ impl<'a> Pass<'a> {
             self.lines.clone(),
             self.early_starts.clone(),
             self.releases.clone(),
+            self.fences.clone(),
+            self.licenses.clone(),
         );
         let mut starts = Vec::with_capacity(places.len());
         for (subject, shares) in places {
-            let Ok((allocation, scheduler)) = self.take_now(subject, shares) else {
-                (self.view, self.lines, self.early_starts, self.releases) = saved;
+            let licenses = self.licenses.choose_now(subject);
+            let taken = licenses
+                .and_then(|licenses| Some((self.take_now(subject, shares).ok()?, licenses)));
+            let Some(((allocation, scheduler), licenses)) = taken else {
+                (
+                    self.view,
+                    self.lines,
+                    self.early_starts,
+                    self.releases,
+                    self.fences,
+                    self.licenses,
+                ) = saved;
                 return None;
             };
+            self.licenses.take(subject, self.now, &licenses);
             starts.push(PlannedStart {
                 job: subject.job.id,
                 array_task: None,
@@ -204,6 +217,8 @@ impl<'a> Pass<'a> {
                 allocation,
                 time_limit: subject.limit,
                 scheduler,
+                reservation: subject.reservation,
+                licenses,
             });
         }
         Some(starts)

@@ -8,6 +8,7 @@
 mod classes;
 pub mod explain;
 mod het;
+mod licenses;
 mod order;
 mod pass;
 pub mod profile;

@@ -11,16 +11,20 @@ use sluice_config::SchedulerKind as ConfiguredScheduler;
 use sluice_model::error_code::ErrorCode;
 use sluice_model::ids::JobId;
 use sluice_model::reason::Reason;
+use sluice_model::reservation::ReservationFlags;
 use sluice_model::state::JobState;
 use sluice_model::time::{TimeLimit, UnixSeconds};
 
 use super::classes::Class;
+use super::licenses::Licenses;
 use super::order::{self, QueueRecord};
 use super::profile::{Release, Timeline};
 use super::{PlanOptions, limit_secs, time_limit_of};
-use crate::cluster::{Cluster, Job, Partition};
+use crate::cluster::{Cluster, Job, Partition, Reservation};
 use crate::plan::{Plan, PlanNote};
 use crate::queue::eligibility::waits_for;
+use crate::reservation::fence::{self, Fences, ViewKey};
+use crate::reservation::{asked_for, names_of, occurrence};
 use crate::select::policy::PartitionPolicy;
 use crate::select::{FreeView, ResourceRequest, SelectError, feasible, sharing};
 
@@ -34,7 +38,7 @@ pub(super) struct Ground<'a> {
     pub(super) usable: Arc<Vec<u32>>,
     /// A job of it waits for resources.
     pub(super) blocked: bool,
-    pub(super) classes: BTreeMap<Arc<ResourceRequest>, usize>,
+    pub(super) classes: BTreeMap<(ViewKey, Arc<ResourceRequest>), usize>,
 }
 
 /// State of a pass.
@@ -58,6 +62,9 @@ pub(super) struct Pass<'a> {
     pub(super) blocked_nodes: Vec<bool>,
     /// Nodes that the component being placed may not have: other components of its job have them.
     pub(super) shut: BTreeSet<usize>,
+    /// Reserved nodes as jobs of each reservation see them.
+    pub(super) fences: Fences<'a>,
+    pub(super) licenses: Licenses<'a>,
     pub(super) running_tasks: BTreeMap<JobId, u32>,
     /// Tasks of an array started in this pass.
     pub(super) started_tasks: BTreeMap<JobId, usize>,
@@ -86,6 +93,10 @@ pub(super) struct Subject<'a> {
     pub(super) class: usize,
     pub(super) limit: TimeLimit,
     pub(super) secs: i64,
+    /// Reservation it is tried in.
+    pub(super) reservation: ViewKey,
+    /// The job does not name that reservation.
+    pub(super) magnetic: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -122,8 +133,9 @@ impl<'a> Pass<'a> {
             })
             .collect();
         let nodes = view.facts.len();
+        let fences = Fences::new(cluster, &view, &reservations_wanted(cluster, now), now);
         let scheduling = &cluster.config.scheduling;
-        Self {
+        let mut pass = Self {
             cluster,
             now: now.0,
             options,
@@ -138,6 +150,8 @@ impl<'a> Pass<'a> {
             early_starts: Vec::new(),
             blocked_nodes: vec![false; nodes],
             shut: BTreeSet::new(),
+            fences,
+            licenses: Licenses::of(cluster, now),
             running_tasks: running_tasks(cluster),
             started_tasks: BTreeMap::new(),
             done: BTreeSet::new(),
@@ -146,7 +160,9 @@ impl<'a> Pass<'a> {
             bookings: None,
             notes: BTreeMap::new(),
             plan: Plan::default(),
-        }
+        };
+        pass.fences.install(&mut pass.lines, &mut pass.booked);
+        pass
     }
 
     pub(super) fn run(mut self) -> Plan {
@@ -204,9 +220,11 @@ impl<'a> Pass<'a> {
             .iter()
             .filter_map(|record| self.consider(record))
             .collect();
+        let books_magnetic = self.magnetic_slots();
         let waiting: Vec<(&Subject<'a>, usize)> = subjects
             .iter()
             .filter_map(|subject| Some((subject, self.start_tasks(subject)?)))
+            .filter(|(subject, _)| !subject.magnetic || books_magnetic)
             .collect();
         let first = waiting
             .first()
@@ -249,22 +267,22 @@ impl<'a> Pass<'a> {
                 continue;
             };
             if let Some((reason, text)) = waits_for(cluster, job, UnixSeconds(self.now)) {
-                let begin = job.begin_time.filter(|_| reason == Reason::BeginTime);
+                let begin = match reason {
+                    Reason::BeginTime => job.begin_time,
+                    Reason::Reservation => first_start(cluster, job, UnixSeconds(self.now)),
+                    _ => None,
+                };
                 if let Some(begin) = begin {
                     self.wake_at(begin.0);
                 }
                 self.note(job.id, reason, text, begin, None);
                 continue;
             }
-            let partitions = order::partitions_of(cluster, job);
-            if partitions.is_empty() {
+            let own = order::records_of(cluster, job, UnixSeconds(self.now));
+            if own.is_empty() {
                 self.note(job.id, Reason::PartitionConfig, None, None, None);
             }
-            records.extend(
-                partitions
-                    .into_iter()
-                    .map(|partition| QueueRecord { job, partition }),
-            );
+            records.extend(own);
         }
         order::sort(cluster, &mut records);
         records
@@ -334,7 +352,16 @@ impl<'a> Pass<'a> {
         }
         let cpus = ground.cpus;
         let limit = time_limit_of(job, ground.partition);
-        let passed_over = !self.backfill && ground.blocked;
+        let reservation = record.reservation.map(|own| own.id);
+        // Nobody is drawn into a reservation that would cut the run short.
+        if record.magnetic
+            && record
+                .reservation
+                .is_some_and(|own| !self.holds(own, limit))
+        {
+            return None;
+        }
+        let passed_over = !self.backfill && self.is_blocked(record.partition, reservation);
         if self.misses_deadline(job, limit) {
             return None;
         }
@@ -342,7 +369,7 @@ impl<'a> Pass<'a> {
             self.note(job.id, Reason::Priority, None, None, None);
             return None;
         }
-        match self.class_of(job, record.partition) {
+        match self.class_of(job, record.partition, reservation) {
             Ok(class) if u64::from(self.classes[class].request.num_cpus()) > cpus => {
                 self.note(job.id, Reason::PartitionConfig, None, None, None);
                 None
@@ -363,6 +390,8 @@ impl<'a> Pass<'a> {
                 class,
                 limit,
                 secs: limit_secs(limit),
+                reservation,
+                magnetic: record.magnetic,
             }),
             Err(error) if error.code == ErrorCode::InvalidTaskMemory => {
                 self.note(job.id, Reason::MaxMemPerLimit, None, None, None);
@@ -392,7 +421,35 @@ impl<'a> Pass<'a> {
         false
     }
 
-    pub(super) fn class_of(&mut self, job: &Job, ground: usize) -> Result<usize, SelectError> {
+    /// A job of the reservation waits in line, or (without one) of the partition.
+    pub(super) fn is_blocked(&self, ground: usize, reservation: ViewKey) -> bool {
+        match reservation {
+            None => self.grounds[ground].blocked,
+            key => self.fences.is_blocked(key),
+        }
+    }
+
+    fn holds(&self, own: &Reservation, limit: TimeLimit) -> bool {
+        let end = self.now.saturating_add(limit_secs(limit));
+        own.is(ReservationFlags::FLEX)
+            || occurrence::holds(own, self.now, end, UnixSeconds(self.now))
+    }
+
+    fn magnetic_slots(&self) -> bool {
+        self.cluster
+            .config
+            .scheduling
+            .parameters
+            .bf_allow_magnetic_slot
+    }
+
+    pub(super) fn class_of(
+        &mut self,
+        job: &Job,
+        ground: usize,
+        view: ViewKey,
+    ) -> Result<usize, SelectError> {
+        let own = view.and_then(|id| self.cluster.reservations.get(&id));
         let place = &mut self.grounds[ground];
         let mut request = ResourceRequest::with_policy(&job.request, &place.policy)?;
         if request.max_switches.is_some() {
@@ -406,19 +463,21 @@ impl<'a> Pass<'a> {
                 }
             }
         }
-        if let Some(class) = place.classes.get(&request) {
+        let key = (view, Arc::new(request));
+        if let Some(class) = place.classes.get(&key) {
             return Ok(*class);
         }
-        let request = Arc::new(request);
-        let class = self.classes.len();
-        self.classes.push(Class::new(
-            &self.view,
-            Arc::clone(&request),
-            &place.all,
-            &place.usable,
-        ));
-        place.classes.insert(request, class);
-        Ok(class)
+        let usable = match own {
+            None => Arc::clone(&place.usable),
+            Some(own) => Arc::new(fence::usable_nodes(self.cluster, own, &place.usable)),
+        };
+        let number = self.classes.len();
+        let all = if own.is_none() { &place.all } else { &*usable };
+        let mut class = Class::new(&self.view, Arc::clone(&key.1), all, &usable);
+        class.view = view;
+        self.classes.push(class);
+        place.classes.insert(key, number);
+        Ok(number)
     }
 
     /// The job can never run in one of its partitions; when that is so in all of them, it is impossible.
@@ -441,6 +500,37 @@ fn switches_until(cluster: &Cluster, job: &Job) -> i64 {
         .and_then(|(_, time)| time.parse::<TimeLimit>().ok()?.seconds());
     let since = job.eligible_time.unwrap_or(job.submit_time);
     since.0 + asked.unwrap_or(most).min(most)
+}
+
+/// Reservations in which some pending job may be tried.
+fn reservations_wanted(cluster: &Cluster, now: UnixSeconds) -> BTreeSet<u32> {
+    if cluster.reservations.is_empty() {
+        return BTreeSet::new();
+    }
+    let named: BTreeSet<&str> = cluster
+        .pending
+        .iter()
+        .filter_map(|id| cluster.job(*id))
+        .flat_map(|job| names_of(job.request.reservation.as_deref()))
+        .collect();
+    cluster
+        .reservations
+        .values()
+        .filter(|own| {
+            fence::is_open(own, now)
+                && (own.is(ReservationFlags::MAGNETIC) || named.contains(own.name.as_str()))
+        })
+        .map(|own| own.id)
+        .collect()
+}
+
+/// When the first of the reservations that a job names begins.
+fn first_start(cluster: &Cluster, job: &Job, now: UnixSeconds) -> Option<UnixSeconds> {
+    asked_for(cluster, job)
+        .into_iter()
+        .map(|own| own.start_at(now))
+        .filter(|start| *start > now)
+        .min()
 }
 
 /// Tasks of each array that run at present.

@@ -10,6 +10,8 @@
 //! nodes n[1-4] cpus=8 mem=16000 gres=gpu:4 features=a,b weight=2
 //! partition main tier=1 maxtime=2h nodes=n[1-2] state=DOWN …   # without one: `main` with all nodes
 //! down n2                                      # out of service
+//! reserve R nodes=n1 start=1h length=2h users=u flags=MAINT   # or count=2 cores=4 licenses=a:2 accounts=x
+//! delete R
 //! running R on=n[1-2] cpus=8 limit=1h          # began at 0, or at `since=-10m`
 //! job A cpus=32 nodes=2-4 limit=2h prio=1000   # waits
 //! het H cpus=8 : cpus=4 limit=1h               # components H+0 and H+1 wait
@@ -29,6 +31,7 @@ use sluice_model::job::{Exclusive, JobDescription};
 use sluice_model::memory::MemoryMib;
 use sluice_model::node_state::{NodeState, NodeStateFull};
 use sluice_model::reason::Reason;
+use sluice_model::reservation::{ReservationFlags, ReservationRequest};
 use sluice_model::state::{JobState, JobStateFull};
 use sluice_model::time::{TimeLimit, UnixSeconds};
 
@@ -39,6 +42,7 @@ use crate::cluster::{
 use crate::event::{Event, JobEnd, apply};
 use crate::plan::Plan;
 use crate::select::{FreeView, ResourceRequest, place};
+use crate::transaction::Transaction;
 
 /// Start of every scenario.
 pub(crate) const EPOCH: i64 = 1_000_000;
@@ -293,6 +297,8 @@ pub(crate) fn blank_job(id: u32, request: JobDescription, submit: i64) -> Job {
         association: None,
         qos_id: None,
         charged_to: None,
+        reservation: None,
+        licenses: Vec::new(),
         request: Arc::new(request),
     }
 }
@@ -364,6 +370,8 @@ pub(crate) fn description(words: &str) -> JobDescription {
             "limit" if value == "none" => request.time_limit = Some(TimeLimit::Unlimited),
             "limit" => request.time_limit = Some(TimeLimit::Minutes((seconds(value) / 60) as u32)),
             "begin" => request.begin_time = Some(UnixSeconds(EPOCH + seconds(value))),
+            "resv" => request.reservation = Some(value.to_owned()),
+            "licenses" => request.licenses = Some(value.to_owned()),
             "deadline" => request.deadline = Some(UnixSeconds(EPOCH + seconds(value))),
             "on" | "since" => {}
             _ => panic!("unknown word {word}"),
@@ -412,6 +420,15 @@ impl World {
                 let (name, words) = rest.split_once(' ').unwrap_or((rest, ""));
                 self.submit(name, words);
             }
+            "reserve" => {
+                let (name, words) = rest.split_once(' ').unwrap_or((rest, ""));
+                self.reserve(name, words)
+                    .expect("the reservation is not refused");
+            }
+            "delete" => {
+                let caller = crate::command::Caller::root();
+                self.command(|t| crate::command::reservation::delete(t, rest, "root", &caller));
+            }
             "het" => {
                 let (name, words) = rest.split_once(' ').unwrap_or((rest, ""));
                 self.submit_components(name, &words.split(" : ").collect::<Vec<_>>());
@@ -436,6 +453,69 @@ impl World {
             &Event::JobSubmitted { job: Box::new(job) },
         );
         id
+    }
+
+    /// Carries out a command of the engine, which must not be refused.
+    fn command<T>(
+        &mut self,
+        command: impl FnOnce(&mut Transaction<'_>) -> Result<T, crate::command::Rejection>,
+    ) -> T {
+        Transaction::run(&mut self.cluster, UnixSeconds(self.now), command)
+            .expect("the command is not refused")
+            .0
+    }
+
+    /// Makes a reservation.
+    pub(crate) fn reserve(
+        &mut self,
+        name: &str,
+        words: &str,
+    ) -> Result<(), crate::command::Rejection> {
+        let mut request = ReservationRequest {
+            name: name.to_owned(),
+            start_time: Some(UnixSeconds(self.now)),
+            users: Some("root".to_owned()),
+            ..ReservationRequest::default()
+        };
+        for word in words.split_whitespace() {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            let counts = || {
+                value
+                    .split(',')
+                    .map(|n| n.parse().expect("a number"))
+                    .collect()
+            };
+            match key {
+                "start" => request.start_time = Some(UnixSeconds(EPOCH + seconds(value))),
+                "length" => {
+                    request.duration = Some(TimeLimit::Minutes((seconds(value) / 60) as u32));
+                }
+                "nodes" => request.nodes = Some(value.to_owned()),
+                "count" => request.node_counts = counts(),
+                "cores" => request.core_counts = counts(),
+                "partition" => request.partition = Some(value.to_owned()),
+                "features" => request.features = Some(value.to_owned()),
+                "licenses" => request.licenses = Some(value.to_owned()),
+                "users" => request.users = Some(value.to_owned()),
+                "accounts" => {
+                    request.accounts = Some(value.to_owned());
+                    request.users = None;
+                }
+                "flags" => {
+                    request.flags_add = value
+                        .split(',')
+                        .map(|name| ReservationFlags::named(name).expect("a flag").0)
+                        .sum();
+                }
+                _ => panic!("unknown word {word}"),
+            }
+        }
+        let caller = crate::command::Caller::root();
+        let now = UnixSeconds(self.now);
+        Transaction::run(&mut self.cluster, now, |t| {
+            crate::command::reservation::create(t, &request, &caller)
+        })
+        .map(|_| ())
     }
 
     /// Adds a heterogeneous job that waits.
@@ -478,6 +558,12 @@ impl World {
         let id = self.submit(name, words);
         let since = word_value(words, "since").map_or(0, seconds);
         let limit = request.time_limit.unwrap_or(TimeLimit::Unlimited);
+        let reservation = request
+            .reservation
+            .as_deref()
+            .and_then(|name| crate::reservation::named(&self.cluster, name))
+            .map(|own| own.id);
+        let licenses = crate::license::need_of(&blank_job(1, request.clone(), 0)).items;
         self.start(
             id,
             None,
@@ -485,6 +571,7 @@ impl World {
             allocation,
             limit,
             self.now + since,
+            (reservation, licenses),
         );
     }
 
@@ -496,6 +583,7 @@ impl World {
         allocation: Allocation,
         limit: TimeLimit,
         time: i64,
+        (reservation, licenses): (Option<u32>, Vec<(String, u64)>),
     ) {
         let more = self
             .cluster
@@ -520,6 +608,8 @@ impl World {
                 time: UnixSeconds(time),
                 scheduler: "Main".to_owned(),
                 configuring: false,
+                reservation,
+                licenses,
             },
         );
     }
@@ -542,6 +632,10 @@ impl World {
         for id in over {
             self.end(id);
         }
+        self.command(|t| {
+            crate::command::reservation::tick(t);
+            Ok(())
+        });
     }
 
     /// Ends a running job and frees its nodes.
@@ -641,6 +735,7 @@ impl World {
                 allocation,
                 start.time_limit,
                 self.now,
+                (start.reservation, start.licenses.clone()),
             );
         }
         let violations = crate::check::recount(&self.cluster);

@@ -13,6 +13,7 @@ use sluice_model::time::UnixSeconds;
 use super::expected_end;
 use super::pass::Pass;
 use super::profile::{Release, Timeline};
+use crate::reservation::job_end;
 use crate::select::choose;
 use crate::select::fit::{self, Share};
 use crate::select::inventory::is_held;
@@ -24,6 +25,7 @@ const MOST_CHANGES: usize = 200;
 impl Pass<'_> {
     /// The earliest start of a job of a class, with what it takes. `None` = not with what is known.
     pub(super) fn find_start(&mut self, class: usize, secs: i64) -> Option<(i64, Vec<Share>)> {
+        self.fences.enter(self.classes[class].view, &mut self.lines);
         let request = Arc::clone(&self.classes[class].request);
         let from = self.classes[class].earliest(secs, self.now);
         let single = request.max_nodes == 1
@@ -54,6 +56,7 @@ impl Pass<'_> {
 
     /// The earliest start from `from` on, as [`Self::find_start`] finds it. Nothing is kept of it.
     pub(super) fn earliest_from(&mut self, class: usize, secs: i64, from: i64) -> Option<i64> {
+        self.fences.enter(self.classes[class].view, &mut self.lines);
         let request = Arc::clone(&self.classes[class].request);
         let variants = self.classes[class].variants.clone();
         variants
@@ -73,7 +76,8 @@ impl Pass<'_> {
     }
 
     /// What the job would take at `time`, without the nodes that are shut. The lines of the class are made.
-    pub(super) fn choose_then(&self, class: usize, secs: i64, time: i64) -> Option<Vec<Share>> {
+    pub(super) fn choose_then(&mut self, class: usize, secs: i64, time: i64) -> Option<Vec<Share>> {
+        self.fences.enter(self.classes[class].view, &mut self.lines);
         let class = &self.classes[class];
         class.variants.iter().find_map(|nodes| {
             let open: Vec<u32> = nodes
@@ -150,7 +154,8 @@ impl Pass<'_> {
             let Some(allocation) = &job.allocation else {
                 continue;
             };
-            let end = expected_end(job, UnixSeconds(self.now)).0;
+            let now = UnixSeconds(self.now);
+            let end = job_end(self.cluster, job, expected_end(job, now).0, now);
             for part in allocation.nodes.iter().filter(|part| is_held(part)) {
                 if let Some(list) = releases.get_mut(part.node.at()) {
                     let amounts = self.view.amounts_of(allocation, &job.partition, part);

@@ -3,6 +3,7 @@
 //! Part of the walk in [`super::pass`]. Invariant: what is started or booked is taken out of the view and the timelines before
 //! the next job is looked at.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sluice_model::hostlist::collapse_sorted;
@@ -13,8 +14,10 @@ use super::UNLIMITED_SECS;
 use super::pass::{Booking, Pass, Subject};
 use super::profile::Release;
 use crate::cluster::{Allocation, Job};
+use crate::license::Counts;
 use crate::plan::{PlannedStart, SchedulerKind};
 use crate::select::fit::Share;
+use crate::select::inventory::CPU_SLOT;
 use crate::select::{ResourceRequest, assign, choose, feasible};
 
 /// Words that go with Resources when nodes are out of service.
@@ -24,6 +27,8 @@ const NODES_OUT_TEXT: &str =
 const MOST_TRIES: usize = 64;
 /// A planned start does not ask for a new pass sooner than this: what it waits for wakes the planner itself.
 const PLANNED_WAKEUP_SECS: i64 = 30;
+/// Times tried at which both nodes and licences may suffice.
+const MOST_LICENSE_TIMES: usize = 100;
 
 impl<'a> Pass<'a> {
     /// Starts the job, or as many tasks of the array as fit. Gives how many starts may be booked for what is left, or `None` if
@@ -60,7 +65,7 @@ impl<'a> Pass<'a> {
             if self.plan.starts.len() >= self.options.max_starts {
                 return None;
             }
-            let Some((allocation, scheduler)) = self.start_now(subject) else {
+            let Some((allocation, scheduler, licenses)) = self.start_now(subject) else {
                 let room = if throttle > 0 {
                     (throttle - running) as usize
                 } else {
@@ -75,6 +80,8 @@ impl<'a> Pass<'a> {
                 allocation,
                 time_limit: subject.limit,
                 scheduler,
+                reservation: subject.reservation,
+                licenses,
             });
             left -= 1;
             if job.array.is_some() {
@@ -87,7 +94,8 @@ impl<'a> Pass<'a> {
     }
 
     /// Places a job on what is free from now until its end.
-    fn start_now(&mut self, subject: &Subject<'a>) -> Option<(Allocation, SchedulerKind)> {
+    fn start_now(&mut self, subject: &Subject<'a>) -> Option<(Allocation, SchedulerKind, Counts)> {
+        let licenses = self.licenses.choose_now(subject)?;
         let mut taken = None;
         for _ in 0..MOST_TRIES {
             let Some(shares) = self.choose_now(subject) else {
@@ -109,18 +117,22 @@ impl<'a> Pass<'a> {
         if taken.is_none() && tried {
             self.remember_full(subject);
         }
-        taken
+        let (allocation, scheduler) = taken?;
+        self.licenses.take(subject, self.now, &licenses);
+        Some((allocation, scheduler, licenses))
     }
 
     /// Where the job could run on what is free from now until its end, without the nodes that are shut.
     pub(super) fn choose_now(&mut self, subject: &Subject<'a>) -> Option<Vec<Share>> {
         let class = &self.classes[subject.class];
+        self.fences.enter(class.view, &mut self.lines);
         if subject.secs >= class.full_from_secs || !class.unavailable.is_empty() {
             return None;
         }
         let request = Arc::clone(&class.request);
         let variants = class.variants.clone();
         let preferred = class.preferred.clone();
+        let caps = self.cpus_throughout(subject);
         let (now, end) = (self.now, self.now.saturating_add(subject.secs));
         let (view, lines, booked, strict, blocked, shut) = (
             &self.view,
@@ -135,7 +147,12 @@ impl<'a> Pass<'a> {
                 return false;
             }
             match lines[node].as_ref().filter(|_| booked[node]) {
-                Some(line) => line.least(now, end, out),
+                Some(line) => {
+                    line.least(now, end, out);
+                    if let Some(cap) = caps.get(&node) {
+                        out[CPU_SLOT] = out[CPU_SLOT].min(*cap);
+                    }
+                }
                 None => {
                     out.clear();
                     out.extend_from_slice(view.free(node));
@@ -162,13 +179,20 @@ impl<'a> Pass<'a> {
         subject: &Subject<'a>,
         mut shares: Vec<Share>,
     ) -> Result<(Allocation, SchedulerKind), u32> {
-        let (now, end) = (self.now, self.now.saturating_add(subject.secs));
         let request = Arc::clone(&self.classes[subject.class].request);
-        let allocation = assign::assign(&mut self.view, &request, &mut shares)?;
-        let behind = self.grounds[subject.ground].blocked
+        self.fences
+            .enter(self.classes[subject.class].view, &mut self.lines);
+        let now = self.now;
+        let end = self.fences.clip(now.saturating_add(subject.secs));
+        let hidden = self.hide_cpus(&shares, end);
+        let allocation = assign::assign(&mut self.view, &request, &mut shares);
+        self.show_cpus(&hidden);
+        let allocation = allocation?;
+        let behind = self.is_blocked(subject.ground, subject.reservation)
             || shares.iter().any(|s| self.blocked_nodes[s.node as usize]);
         for share in &shares {
             let node = share.node as usize;
+            self.fences.also_take(node, now, end, &share.amounts);
             if let Some(line) = &mut self.lines[node] {
                 line.take(now, end, &share.amounts);
             } else if let Some(releases) = &mut self.releases {
@@ -193,6 +217,56 @@ impl<'a> Pass<'a> {
         ))
     }
 
+    /// Nodes with several core reservations, and how many CPUs are free and in none of them for the whole of a run from now:
+    /// counted one by one, since at each moment there may be more.
+    fn cpus_throughout(&mut self, subject: &Subject<'a>) -> BTreeMap<usize, u64> {
+        let end = self.fences.clip(self.now.saturating_add(subject.secs));
+        let shares = self.classes[subject.class].request.shared.is_some();
+        let nodes = self.fences.nodes_with_reserved_cores(shares);
+        nodes
+            .into_iter()
+            .map(|node| {
+                let hidden = self.fences.hidden_cpus(node, end);
+                // CPUs that jobs share are not chosen around reserved ones.
+                if shares && !hidden.is_empty() {
+                    return (node, 0);
+                }
+                let threads = self.view.facts[node].threads.max(1) as usize;
+                let bits = self.view.bits(node);
+                let free = bits.cpus.chunks(threads).enumerate().filter(|(core, ids)| {
+                    let reserved = |id: usize| hidden.contains(&((core * threads + id) as u32));
+                    ids.iter().all(|free| *free) && !(0..ids.len()).any(reserved)
+                });
+                (node, free.map(|(_, ids)| ids.len() as u64).sum())
+            })
+            .collect()
+    }
+
+    /// Hides CPUs that are reserved for others from the choice; gives those that were free.
+    fn hide_cpus(&mut self, shares: &[Share], end: i64) -> Vec<(usize, u32)> {
+        let mut hidden = Vec::new();
+        for share in shares {
+            let node = share.node as usize;
+            for cpu in self.fences.hidden_cpus(node, end) {
+                if let Some(free) = self.view.bits(node).cpus.get_mut(cpu as usize)
+                    && *free
+                {
+                    *free = false;
+                    hidden.push((node, cpu));
+                }
+            }
+        }
+        hidden
+    }
+
+    fn show_cpus(&mut self, hidden: &[(usize, u32)]) {
+        for (node, cpu) in hidden {
+            if let Some(free) = self.view.bits(*node).cpus.get_mut(*cpu as usize) {
+                *free = true;
+            }
+        }
+    }
+
     /// A class that does not fit even without what is booked is out for every length of job.
     fn remember_full(&mut self, subject: &Subject<'a>) {
         let class = &self.classes[subject.class];
@@ -203,7 +277,7 @@ impl<'a> Pass<'a> {
             out.extend_from_slice(view.free(node));
             true
         };
-        let booked = self.reservations > 0;
+        let booked = self.reservations > 0 || !self.fences.is_empty();
         let fits_unbooked = booked
             && variants
                 .iter()
@@ -258,7 +332,7 @@ impl<'a> Pass<'a> {
 
     /// What a job that waits for resources waits for.
     pub(super) fn reason_to_wait(&self, subject: &Subject<'a>) -> Reason {
-        if self.grounds[subject.ground].blocked {
+        if self.is_blocked(subject.ground, subject.reservation) {
             Reason::Priority
         } else {
             Reason::Resources
@@ -270,7 +344,14 @@ impl<'a> Pass<'a> {
         if self.cannot_book(subject) {
             return;
         }
-        let reason = self.reason_to_wait(subject);
+        if self.waits_for_licenses(subject) {
+            return;
+        }
+        let reserved = self.reserved_for_others(subject);
+        let reason = match reserved {
+            Some(_) => Reason::ReqNodeNotAvail,
+            None => self.reason_to_wait(subject),
+        };
         let per_array = self
             .cluster
             .config
@@ -283,17 +364,101 @@ impl<'a> Pass<'a> {
             if self.reservations >= self.options.max_reservations {
                 break;
             }
-            let Some((time, shares)) = self.find_start(subject.class, subject.secs) else {
+            let found = self.find_start(subject.class, subject.secs);
+            let Some((time, shares)) = found.filter(|(time, _)| self.fences.may_start(*time))
+            else {
                 break;
             };
             self.book(subject, time, &shares);
             first.get_or_insert((time, shares));
         }
-        if first.is_none() && self.reservations < self.options.max_reservations {
+        if let Some(text) = reserved {
+            self.waits_for_reserved(subject, text, first);
+            return;
+        }
+        if first.is_none()
+            && subject.reservation.is_none()
+            && self.reservations < self.options.max_reservations
+        {
             self.never_fits(subject);
             return;
         }
         self.waits_until(subject, reason, first);
+    }
+
+    /// Words for a job that reservations alone keep off its nodes.
+    fn reserved_for_others(&mut self, subject: &Subject<'a>) -> Option<&'static str> {
+        if self.fences.is_empty() {
+            return None;
+        }
+        let class = &self.classes[subject.class];
+        self.fences.enter(class.view, &mut self.lines);
+        let nodes = class.variants.iter().max_by_key(|nodes| nodes.len())?;
+        self.fences
+            .in_the_way(subject.class, nodes, &class.request, subject.secs)
+    }
+
+    /// Notes that reservations keep the job off its nodes. Nobody is behind it.
+    fn waits_for_reserved(
+        &mut self,
+        subject: &Subject<'a>,
+        text: &str,
+        first: Option<(i64, Vec<Share>)>,
+    ) {
+        let (start, nodes) = self.shown_start(first);
+        self.note(
+            subject.job.id,
+            Reason::ReqNodeNotAvail,
+            Some(text.to_owned()),
+            start,
+            nodes,
+        );
+    }
+
+    /// What keeps the job from starting now: licences, reservations, or resources.
+    pub(super) fn cause(&mut self, subject: &Subject<'a>) -> Reason {
+        if self.licenses.choose_now(subject).is_none() {
+            Reason::Licenses
+        } else if self.reserved_for_others(subject).is_some() {
+            Reason::ReqNodeNotAvail
+        } else {
+            self.reason_to_wait(subject)
+        }
+    }
+
+    /// Licences are short. With `bf_licenses` the job then books the time at which they are not.
+    fn waits_for_licenses(&mut self, subject: &Subject<'a>) -> bool {
+        if self.licenses.choose_now(subject).is_some() {
+            return false;
+        }
+        let mut first = None;
+        if self.licenses.are_planned() && self.reservations < self.options.max_reservations {
+            first = self.find_start_with_licenses(subject);
+        }
+        if let Some((time, shares, licenses)) = &first {
+            self.book(subject, *time, shares);
+            self.licenses.take(subject, *time, licenses);
+        }
+        let (start, nodes) = self.shown_start(first.map(|(time, shares, _)| (time, shares)));
+        self.note(subject.job.id, Reason::Licenses, None, start, nodes);
+        true
+    }
+
+    /// The earliest time at which nodes and licences suffice together.
+    fn find_start_with_licenses(
+        &mut self,
+        subject: &Subject<'a>,
+    ) -> Option<(i64, Vec<Share>, Counts)> {
+        let mut time = self.now;
+        for _ in 0..MOST_LICENSE_TIMES {
+            let (at, licenses) = self.licenses.first_fit(subject, time)?;
+            time = self.earliest_from(subject.class, subject.secs, at)?;
+            if time == at {
+                let shares = self.choose_then(subject.class, subject.secs, time)?;
+                return Some((time, shares, licenses));
+            }
+        }
+        None
     }
 
     /// What is in service will never do.
@@ -309,25 +474,35 @@ impl<'a> Pass<'a> {
         reason: Reason,
         first: Option<(i64, Vec<Share>)>,
     ) {
-        let first = first.map(|(time, shares)| {
-            let names: Vec<&str> = shares
-                .iter()
-                .filter(|share| share.tasks > 0)
-                .map(|share| self.view.facts[share.node as usize].name())
-                .collect();
-            (time, collapse_sorted(names))
-        });
-        // Behind a run without limit nothing is known.
-        let first = first.filter(|(time, _)| time - self.now < UNLIMITED_SECS / 2);
-        let (start, nodes) = first.map_or((None, None), |(time, nodes)| {
-            (Some(UnixSeconds(time)), Some(nodes))
-        });
-        if let Some(start) = start {
-            self.wake_at(start.0.max(self.now + PLANNED_WAKEUP_SECS));
-        }
+        let (start, nodes) = self.shown_start(first);
         self.note(subject.job.id, reason, None, start, nodes);
-        let request = Arc::clone(&self.classes[subject.class].request);
-        self.block(subject.ground, &request);
+        match subject.reservation {
+            None => {
+                let request = Arc::clone(&self.classes[subject.class].request);
+                self.block(subject.ground, &request);
+            }
+            key => self.fences.block(key),
+        }
+    }
+
+    /// Start and nodes of a booking as they are told.
+    fn shown_start(
+        &mut self,
+        first: Option<(i64, Vec<Share>)>,
+    ) -> (Option<UnixSeconds>, Option<String>) {
+        // Behind a run without limit nothing is known.
+        let Some((time, shares)) = first.filter(|(time, _)| time - self.now < UNLIMITED_SECS / 2)
+        else {
+            return (None, None);
+        };
+        let names: Vec<&str> = shares
+            .iter()
+            .filter(|share| share.tasks > 0)
+            .map(|share| self.view.facts[share.node as usize].name())
+            .collect();
+        let nodes = collapse_sorted(names);
+        self.wake_at(time.max(self.now + PLANNED_WAKEUP_SECS));
+        (Some(UnixSeconds(time)), Some(nodes))
     }
 
     /// Later jobs of the partition are behind this one. A job that names its nodes stands in the way on those only.
@@ -351,7 +526,9 @@ impl<'a> Pass<'a> {
     pub(super) fn book(&mut self, subject: &Subject<'a>, time: i64, shares: &[Share]) {
         self.reservations += 1;
         let request = Arc::clone(&self.classes[subject.class].request);
-        let end = time.saturating_add(subject.secs);
+        self.fences
+            .enter(self.classes[subject.class].view, &mut self.lines);
+        let end = self.fences.clip(time.saturating_add(subject.secs));
         if let Some(bookings) = &mut self.bookings {
             bookings.push(Booking {
                 job: subject.job.id,
@@ -364,6 +541,7 @@ impl<'a> Pass<'a> {
             let node = share.node as usize;
             self.view
                 .plan_on(node, request.owner.as_ref(), request.claim);
+            self.fences.also_take(node, time, end, &share.amounts);
             self.line(node).take(time, end, &share.amounts);
             self.booked[node] = true;
         }

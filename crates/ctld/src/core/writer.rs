@@ -20,7 +20,7 @@ use super::planner::PlannerWake;
 use super::{Sessions, Watchers, checkpoint, now, now_ms};
 use crate::journal::{EventJournal, JournalError};
 use crate::notify;
-use crate::triggers::TriggerRun;
+use crate::triggers::{TriggerRun, TriggerUser};
 
 /// Commands that share one fsync.
 const BATCH_MAX: usize = 512;
@@ -269,9 +269,21 @@ impl Writer {
             } => {
                 let _ = self.outputs.triggers.send(TriggerRun {
                     id,
-                    uid,
+                    user: TriggerUser::Id(uid),
                     program,
                     argument,
+                });
+            }
+            Effect::RunReservationProgram {
+                user,
+                program,
+                reservation,
+            } => {
+                let _ = self.outputs.triggers.send(TriggerRun {
+                    id: 0,
+                    user: TriggerUser::Name(user),
+                    program,
+                    argument: reservation,
                 });
             }
             Effect::ConfigChanged => self

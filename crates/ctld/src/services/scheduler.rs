@@ -2,6 +2,7 @@
 
 mod explain;
 mod reads;
+mod reservations;
 pub(in crate::services) use reads::may_see;
 pub(in crate::services) mod submission;
 mod targets;
@@ -27,12 +28,14 @@ use sluice_proto::status_from;
 use sluice_proto::v1::scheduler_server::Scheduler;
 use sluice_proto::v1::{
     CompleteAllocationReply, CompleteAllocationRequest, CreateStepReply, CreateStepRequest,
-    ExplainJobReply, ExplainJobRequest, GetBatchScriptReply, GetBatchScriptRequest,
-    HoldJobsRequest, JobEvent, JobsChunk, ListJobsRequest, ListNodesReply, ListNodesRequest,
-    ListPartitionsReply, ListPartitionsRequest, ListStepsReply, ListStepsRequest, NotifyJobReply,
-    NotifyJobRequest, PingReply, PingRequest, RequeueJobsRequest, SignalJobsReply,
-    SignalJobsRequest, SubmitReply, SubmitRequest, SuspendJobsRequest, UpdateJobsReply,
-    UpdateJobsRequest, UpdateNodesReply, UpdateNodesRequest, WatchJobRequest,
+    DeleteReservationRequest, ExplainJobReply, ExplainJobRequest, GetBatchScriptReply,
+    GetBatchScriptRequest, HoldJobsRequest, JobEvent, JobsChunk, ListJobsRequest,
+    ListLicensesReply, ListLicensesRequest, ListNodesReply, ListNodesRequest, ListPartitionsReply,
+    ListPartitionsRequest, ListReservationsReply, ListReservationsRequest, ListStepsReply,
+    ListStepsRequest, NotifyJobReply, NotifyJobRequest, PingReply, PingRequest, RequeueJobsRequest,
+    ReservationReply, ReservationRequest, SignalJobsReply, SignalJobsRequest, SubmitReply,
+    SubmitRequest, SuspendJobsRequest, UpdateJobsReply, UpdateJobsRequest, UpdateNodesReply,
+    UpdateNodesRequest, WatchJobRequest,
 };
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
@@ -263,6 +266,53 @@ impl Scheduler for SchedulerService {
             .run(move |t| node::update(t, &update, &caller))
             .await?;
         Ok(Response::new(UpdateNodesReply {}))
+    }
+
+    async fn list_reservations(
+        &self,
+        request: Request<ListReservationsRequest>,
+    ) -> Result<Response<ListReservationsReply>, Status> {
+        let identity = identity_of(&request)?;
+        let reply = reservations::list(&self.shared, identity);
+        Ok(Response::new(reply))
+    }
+
+    async fn list_licenses(
+        &self,
+        request: Request<ListLicensesRequest>,
+    ) -> Result<Response<ListLicensesReply>, Status> {
+        identity_of(&request)?;
+        Ok(Response::new(reservations::list_licenses(&self.shared)))
+    }
+
+    async fn create_reservation(
+        &self,
+        request: Request<ReservationRequest>,
+    ) -> Result<Response<ReservationReply>, Status> {
+        let identity = identity_of(&request)?.clone();
+        reservations::create(&self.shared, &identity, request.into_inner())
+            .await
+            .map(Response::new)
+    }
+
+    async fn update_reservation(
+        &self,
+        request: Request<ReservationRequest>,
+    ) -> Result<Response<ReservationReply>, Status> {
+        let identity = identity_of(&request)?.clone();
+        reservations::update(&self.shared, &identity, request.into_inner())
+            .await
+            .map(Response::new)
+    }
+
+    async fn delete_reservation(
+        &self,
+        request: Request<DeleteReservationRequest>,
+    ) -> Result<Response<ReservationReply>, Status> {
+        let identity = identity_of(&request)?.clone();
+        reservations::delete(&self.shared, &identity, request.into_inner().name)
+            .await
+            .map(Response::new)
     }
 
     async fn create_step(

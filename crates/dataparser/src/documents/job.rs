@@ -249,10 +249,7 @@ fn state_and_names<S: Sink>(sink: &mut S, job: &JobInfo) {
     sink.number("last_sched_evaluation", Optional::time(job.last_sched_eval));
     let licenses = description.licenses.as_deref().unwrap_or_default();
     sink.text("licenses", licenses);
-    sink.text(
-        "licenses_allocated",
-        if job.nodes.is_empty() { "" } else { licenses },
-    );
+    sink.text_or_empty("licenses_allocated", job.licenses_allocated.as_deref());
     sink.texts("mail_type", mail_types(description.mail_type.as_deref()));
     sink.text(
         "mail_user",

@@ -25,7 +25,7 @@ pub use node::{Nodes, gres_text, gres_used_text};
 pub use node_summary::{NodeSummaries, NodeSummary};
 pub use partition::Partitions;
 pub use qos::Qos;
-pub use simple::{License, Licenses, Ping, Pings, Reservations};
+pub use simple::{Licenses, Ping, Pings, Reservations};
 pub use statistics::{BackfillExits, CallCount, ScheduleExits, Statistics};
 pub use step::Steps;
 pub use tracking::{Instances, TrackedResources, Wckeys};

@@ -163,7 +163,7 @@ fn names_and_state<S: Sink>(sink: &mut S, node: &NodeInfo) {
     sink.number("reason_changed_at", Optional::time(node.reason_time));
     sink.text_or_empty("reason_set_by_user", node.reason_user.as_deref());
     sink.number("resume_after", Optional::Set(0));
-    sink.text("reservation", "");
+    sink.text_or_empty("reservation", node.reservation.as_deref());
     sink.number("suspend_time", Optional::Infinite);
 }
 

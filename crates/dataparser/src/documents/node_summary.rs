@@ -109,7 +109,10 @@ impl<N: Borrow<NodeInfo>> NodeSummary<'_, N> {
                     .map_or(0, |time| time.0),
             );
         });
-        sink.text("reservation", "");
+        sink.text_or_empty(
+            "reservation",
+            first.and_then(|node| node.reservation.as_deref()),
+        );
         sink.text_or_empty(
             "reason_set_by_user",
             first.and_then(|node| node.reason_user.as_deref()),

@@ -91,6 +91,7 @@ pub fn array() -> JobInfo {
         het_job_id_set: None,
         association_id: 0,
         priority_by_partition: Vec::new(),
+        licenses_allocated: None,
     }
 }
 
@@ -182,6 +183,7 @@ pub fn node() -> NodeInfo {
         topology: None,
         next_state: None,
         resume_after_time: None,
+        reservation: None,
     }
 }
 

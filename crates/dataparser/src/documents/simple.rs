@@ -3,6 +3,7 @@
 use crate::envelope::Payload;
 use crate::sink::Sink;
 use crate::values::Optional;
+use sluice_model::reservation::{LicenseInfo, ReservationFlags, ReservationInfo};
 use sluice_model::time::UnixSeconds;
 
 /// Answer of a controller to a ping.
@@ -37,25 +38,10 @@ impl Payload for Pings<'_> {
     }
 }
 
-/// A licence and its use.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct License {
-    /// Name.
-    pub name: String,
-    /// Configured.
-    pub total: u64,
-    /// Held by jobs.
-    pub used: u64,
-    /// Kept for reservations.
-    pub reserved: u64,
-    /// It is in the database, not in the configuration.
-    pub remote: bool,
-}
-
 /// A listing of licences.
 pub struct Licenses<'a> {
     /// The licences.
-    pub licenses: &'a [License],
+    pub licenses: &'a [LicenseInfo],
     /// When the answer was taken.
     pub time: UnixSeconds,
 }
@@ -68,7 +54,7 @@ impl Payload for Licenses<'_> {
             sink.uint("Total", license.total);
             sink.uint("Used", license.used);
             sink.uint("Free", license.total.saturating_sub(license.used));
-            sink.flag("Remote", license.remote);
+            sink.flag("Remote", false);
             sink.uint("Reserved", license.reserved);
             sink.uint("LastConsumed", 0_u64);
             sink.uint("LastDeficit", 0_u64);
@@ -80,15 +66,48 @@ impl Payload for Licenses<'_> {
     }
 }
 
-/// A listing of reservations; there are none as long as the engine has none.
-pub struct Reservations {
+/// A listing of reservations.
+pub struct Reservations<'a> {
+    /// The reservations.
+    pub reservations: &'a [ReservationInfo],
     /// When the answer was taken.
     pub time: UnixSeconds,
 }
 
-impl Payload for Reservations {
+impl Payload for Reservations<'_> {
     fn write<S: Sink>(&self, sink: &mut S) {
-        sink.empty_list("reservations");
+        sink.list("reservations", self.reservations, |sink, own| {
+            sink.begin_map();
+            sink.text_or_empty("accounts", own.accounts.as_deref());
+            sink.text_or_empty("burst_buffer", own.burst_buffer.as_deref());
+            sink.uint("core_count", u64::from(own.core_count));
+            sink.list("core_specializations", &own.cores, |sink, cores| {
+                sink.begin_map();
+                sink.text("node", &cores.node);
+                sink.text("core", &cores.cores);
+                sink.end_map();
+            });
+            sink.number("end_time", Optional::time(Some(own.end_time)));
+            sink.text_or_empty("features", own.features.as_deref());
+            sink.texts("flags", ReservationFlags(own.flags).names());
+            sink.text_or_empty("groups", own.groups.as_deref());
+            sink.text_or_empty("licenses", own.licenses.as_deref());
+            sink.uint(
+                "max_start_delay",
+                u64::from(own.max_start_delay.unwrap_or(0)),
+            );
+            sink.text("name", &own.name);
+            sink.uint("node_count", u64::from(own.node_count));
+            sink.text("node_list", &own.nodes);
+            sink.text_or_empty("partition", own.partition.as_deref());
+            sink.map("purge_completed", |sink| {
+                sink.number("time", Optional::Set(u64::from(own.purge_comp_secs)));
+            });
+            sink.number("start_time", Optional::time(Some(own.start_time)));
+            sink.text_or_empty("tres", own.tres.as_deref());
+            sink.text_or_empty("users", own.users.as_deref());
+            sink.end_map();
+        });
         sink.number("last_update", Optional::time(Some(self.time)));
     }
 }
@@ -101,11 +120,11 @@ mod tests {
     /// As a real `scontrol show licenses --json` begins.
     #[test]
     fn licenses() {
-        let list = [License {
+        let list = [LicenseInfo {
             name: "matlab".to_string(),
             total: 10,
             used: 10,
-            ..License::default()
+            ..LicenseInfo::default()
         }];
         let text = to_json(
             &Meta::default(),
@@ -155,5 +174,83 @@ mod tests {
         let expected = "{\n  \"pings\": [\n    {\n      \"hostname\": \"vm\",\n      \"responding\": true,\n      \"latency\": 956,\n      \
                         \"primary\": true,\n      \"status\": \"No error\"\n    }\n  ],\n";
         assert_eq!(&text[..expected.len()], expected);
+    }
+
+    /// As a real `scontrol show reservation --json` printed a core reservation.
+    #[test]
+    fn reservations() {
+        use sluice_model::reservation::ReservedCores;
+        let list = [ReservationInfo {
+            accounts: Some("bio".to_owned()),
+            core_count: 4,
+            cores: vec![ReservedCores {
+                node: "n1".to_owned(),
+                cores: "0-1,32-33".to_owned(),
+            }],
+            start_time: UnixSeconds(1_796_013_678),
+            end_time: UnixSeconds(1_796_049_678),
+            flags: ReservationFlags::MAINT.with(ReservationFlags::SPEC_NODES).0,
+            name: "course".to_owned(),
+            node_count: 1,
+            nodes: "n1".to_owned(),
+            partition: Some("main".to_owned()),
+            purge_comp_secs: 300,
+            tres: Some("cpu=4".to_owned()),
+            ..ReservationInfo::default()
+        }];
+        let text = to_json(
+            &Meta::default(),
+            &Reservations {
+                reservations: &list,
+                time: UnixSeconds(1_796_013_715),
+            },
+        );
+        let expected = r#"{
+  "reservations": [
+    {
+      "accounts": "bio",
+      "burst_buffer": "",
+      "core_count": 4,
+      "core_specializations": [
+        {
+          "node": "n1",
+          "core": "0-1,32-33"
+        }
+      ],
+      "end_time": {
+        "set": true,
+        "infinite": false,
+        "number": 1796049678
+      },
+      "features": "",
+      "flags": [
+        "MAINT",
+        "SPEC_NODES"
+      ],
+      "groups": "",
+      "licenses": "",
+      "max_start_delay": 0,
+      "name": "course",
+      "node_count": 1,
+      "node_list": "n1",
+      "partition": "main",
+      "purge_completed": {
+        "time": {
+          "set": true,
+          "infinite": false,
+          "number": 300
+        }
+      },
+      "start_time": {
+        "set": true,
+        "infinite": false,
+        "number": 1796013678
+      },
+      "tres": "cpu=4",
+      "users": ""
+    }
+  ],
+"#;
+        assert!(text.starts_with(expected), "{text}");
     }
 }

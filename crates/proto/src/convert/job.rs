@@ -177,6 +177,7 @@ wire_message!(JobInfo => JobInfo {
     het_job_id_set,
     association_id,
     priority_by_partition,
+    licenses_allocated,
 });
 
 wire_message!(JobUpdate => JobUpdate {

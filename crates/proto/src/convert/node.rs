@@ -61,6 +61,7 @@ wire_message!(NodeInfo => NodeInfo {
     topology,
     next_state,
     resume_after_time,
+    reservation,
 });
 
 wire_enum!(NodeStateRequest => NodeStateRequest { Down, Drain, Fail, Resume, Undrain, Idle, Future, NoResponse, CancelReboot, PowerDown, PowerDownAsap, PowerDownForce, PowerUp });

@@ -18,6 +18,7 @@ mod json;
 mod lifecycle;
 mod limits;
 mod prolog;
+mod reservations;
 mod resources;
 mod security;
 mod srun;

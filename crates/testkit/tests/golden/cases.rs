@@ -31,16 +31,14 @@ pub enum Tweak {
     RestOfLine(&'static str),
     /// Cells that end below these headings of a table with fixed columns.
     Under(&'static [&'static str]),
-    /// A text in both, and what stands for it.
-    Both(&'static str, &'static str),
 }
 
 /// From here on small jobs must be able to start.
 pub const NEEDS_ROOM: &str = "err-salloc-nodes";
 
 use Tweak::{
-    Both, Columns, Given, JobNumbers, Keys, Nodes, Recorded, RestOfLine, Sorted, Under, Wide,
-    Without, WithoutLeftOut, WithoutLeftOutBy,
+    Columns, Given, JobNumbers, Keys, Nodes, Recorded, RestOfLine, Sorted, Under, Wide, Without,
+    WithoutLeftOut, WithoutLeftOutBy,
 };
 
 /// A recording to compare.
@@ -56,22 +54,15 @@ const fn case(file: &'static str, tweaks: &'static [Tweak]) -> Case {
     Case { file, tweaks }
 }
 
-/// Why a large job waits: in the recording for a reservation too.
-const WAITS: Tweak = Both(
-    "ReqNodeNotAvail, May be reserved for other job",
-    "Resources",
-);
-const WAITS_CUT: Tweak = Recorded("ReqNodeNot", " Resources");
 /// The cancelled job: in the recording it came before the array's tasks.
 const CANCELLED: Tweak = Recorded("           5 CANCELLED ", "           8 CANCELLED ");
 
 const EXACT: &[Tweak] = &[];
-const ROWS: &[Tweak] = &[WithoutLeftOut, WAITS, Sorted];
-const CUT_ROWS: &[Tweak] = &[WithoutLeftOut, WAITS_CUT, CANCELLED, Sorted];
-const PLACED_ROWS: &[Tweak] = &[WithoutLeftOut, WAITS, Sorted, Nodes];
+const ROWS: &[Tweak] = &[WithoutLeftOut, Sorted];
+const CUT_ROWS: &[Tweak] = &[WithoutLeftOut, CANCELLED, Sorted];
+const PLACED_ROWS: &[Tweak] = &[WithoutLeftOut, Sorted, Nodes];
 const LETTERS: &[Tweak] = &[
     WithoutLeftOutBy('|', "JOBID"),
-    WAITS,
     Recorded("|1002|", "|5|"),
     Recorded("|1003|", "|39|"),
     Given("|alice|60|NO|", "|nogroup|65534|NO|"),
@@ -95,8 +86,6 @@ const STATES: &[Tweak] = &[
     Sorted,
 ];
 const WIDE_ROWS: &[Tweak] = &[
-    Recorded("ReqNodeNotAvail, May", "Resources           "),
-    Recorded("(ReqNodeNotAvail, Ma", "(Resources)         "),
     Wide(&[
         "ALLOC_NODES",
         "ALLOC_SID",
@@ -115,7 +104,6 @@ const WIDE_ROWS: &[Tweak] = &[
 ];
 const JOBS: &[Tweak] = &[
     WithoutLeftOut,
-    WAITS,
     Recorded("AllocNode:Sid=localhost:", "AllocNode:Sid=vm:"),
     Keys(&[
         "RunTime",
@@ -155,7 +143,6 @@ const NODES: &[Tweak] = &[
         "GresUsed",
     ]),
     RestOfLine("OS"),
-    Without(&["ReservationName="]),
 ];
 const NEW_JOBS: &[Tweak] = &[
     JobNumbers,

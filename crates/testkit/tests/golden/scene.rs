@@ -14,13 +14,11 @@ use super::recording::Recording;
 
 // Every player has a group of the same name, which stands for the recording's `nogroup`.
 
-/// Jobs that lean on licences, reservations, heterogeneous jobs and limits.
-pub const LEFT_OUT_JOBS: std::ops::RangeInclusive<u32> = 16..=24;
+/// Jobs that lean on heterogeneous jobs and limits.
+pub const LEFT_OUT_JOBS: std::ops::RangeInclusive<u32> = 19..=24;
 
 /// Their names.
-pub const LEFT_OUT_NAMES: &[&str] = &[
-    "lic", "lic2", "resv", "het", "lim1", "lim2", "lim3", "hiprio",
-];
+pub const LEFT_OUT_NAMES: &[&str] = &["het", "lim1", "lim2", "lim3", "hiprio"];
 
 /// Users of the recording and who plays them: name, and player of the same length with its uid.
 pub const PLAYERS: &[(&str, &str, &str)] = &[
@@ -216,7 +214,6 @@ const THEN: &[(u32, &str, &[&str])] = &[
         "bob",
         &[
             "sbatch -J resv -o /dev/null -n2 --mem=100 -t 10 --reservation=course -A bio --wrap \"sleep 3000\"",
-            "sbatch -J resv -o /dev/null -n2 --mem=100 -t 10 -A bio --wrap \"sleep 3000\"",
         ],
     ),
     (
@@ -249,6 +246,12 @@ const THEN: &[(u32, &str, &[&str])] = &[
         "alice",
         &["sbatch -J hiprio -o /dev/null -N3 --exclusive --nice=50 -t 20 --wrap \"sleep 3000\""],
     ),
+];
+
+/// Reservations of the scene.
+const RESERVATIONS: &[&str] = &[
+    "scontrol create reservation reservationname=maint starttime=now+2days duration=120 nodes=n[1-2] users=root flags=maint",
+    "scontrol create reservation reservationname=course starttime=now duration=600 nodecnt=1 accounts=bio tres=cpu=4",
 ];
 
 impl Scene {
@@ -288,6 +291,9 @@ impl Scene {
             "root",
             "scontrol update nodename=n4 state=drain reason=\"bad fan\"",
         );
+        for line in RESERVATIONS {
+            scene.must("root", line);
+        }
         for (id, user, lines) in THEN {
             scene.submit(*id, user, lines);
         }
@@ -361,7 +367,7 @@ impl Scene {
                         .is_some_and(|time| time.len() == 5 && time > " 0:00")
                 })
             };
-            if old("9.0") && old("10.batch") {
+            if old("9.0") && old("10.batch") && old("18.batch") {
                 Ok(())
             } else {
                 Err(steps.stdout)
