@@ -264,13 +264,12 @@ pub(super) fn check_new(request: &mut ReservationRequest, nothing: &str) -> Resu
     };
     match (request.end_time, request.duration) {
         (None, None) => return refuse("An end time or duration must be given"),
-        (Some(end), Some(duration)) => {
+        (Some(end), Some(duration))
             if duration
                 .seconds()
-                .is_none_or(|secs| start.0 + secs != end.0)
-            {
-                return refuse("StartTime + Duration does not equal EndTime");
-            }
+                .is_none_or(|secs| start.0 + secs != end.0) =>
+        {
+            return refuse("StartTime + Duration does not equal EndTime");
         }
         (Some(end), None) if start > end => {
             return refuse("Start time cannot be after end time");

@@ -108,7 +108,7 @@ pub(super) fn verbs(command: Command) -> Option<&'static str> {
         Command::Scontrol => Some(
             "  show job|node|partition|step|config|hostnames|hostlist|hostlistsorted|daemons [name]\n  \
              update JobId=|NodeName= key=value…\n  hold|uhold|release job…\n  requeue|requeuehold job…\n  \
-             suspend|resume job…\n  notify job text\n  write batch_script job [file|-]\n  ping\n  reconfigure\n  \
+             suspend|resume job…\n  explain job\n  notify job text\n  write batch_script job [file|-]\n  ping\n  reconfigure\n  \
              shutdown\n  setdebug level\n  setdebugflags [+|-]flag\n  token [username=] [lifespan=]\n  version\n",
         ),
         Command::Sacctmgr => Some(

@@ -3,7 +3,7 @@
 //! A job's priority is calculated at submission, when the job changes, is released or goes back to the queue, when policy or
 //! configuration change, and for all at once every PriorityCalcPeriod. The journal holds what it derives from (the job, the
 //! policy, usage, the time of the calculation), one event for a whole cycle; [`after`] works the numbers out while the event is
-//! applied. Source: pages `priority_multifactor`, `fair_tree`, `classic_fair_share`; ADR 0011.
+//! applied. Source: pages `priority_multifactor`, `fair_tree`, `classic_fair_share`; ADR 0009.
 //!
 //! Units: billing units × seconds, TRES × seconds, ages in seconds. Invariant: a job that is not held has at least 1.
 

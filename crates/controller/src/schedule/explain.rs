@@ -827,6 +827,40 @@ mod tests {
         assert_eq!(advice, [(AdviceKind::Partition, "long", None)]);
     }
 
+    /// Field case 030: a long job before a maintenance is told the reservation and the longest limit that ends before it.
+    #[test]
+    fn before_a_maintenance() {
+        let scenario = "nodes n[1-2] cpus=8
+             reserve upkeep nodes=n[1-2] start=121h length=4h users=root flags=MAINT
+             job A cpus=8 limit=240h";
+        let found = explained(scenario, "A");
+        assert_eq!(found.reason, Reason::ReqNodeNotAvail);
+        assert_eq!(hours(found.expected_start), Some(125));
+        let blockers: Vec<_> = found
+            .blockers
+            .iter()
+            .map(|b| (b.kind, b.name.as_str(), hours(b.from), hours(b.until)))
+            .collect();
+        assert_eq!(
+            blockers,
+            [(BlockerKind::Reservation, "upkeep", Some(121), Some(125))]
+        );
+        // 5 days and an hour.
+        let advice: Vec<_> = found
+            .advice
+            .iter()
+            .map(|a| (a.kind, a.value.as_str(), a.text.as_str()))
+            .collect();
+        assert_eq!(
+            advice,
+            [(
+                AdviceKind::TimeLimit,
+                "7260",
+                "with a time limit of 5-01:00:00 or less it would start now in main"
+            )]
+        );
+    }
+
     /// Fewer nodes that are free now are named.
     #[test]
     fn fewer_nodes() {

@@ -38,6 +38,77 @@ fn waiting_job(cluster: &Cluster) -> (u32, u32) {
     (blocker, waiting)
 }
 
+/// `scontrol explain`: who is in the way and until when, in words and as data; a running job has nothing to explain.
+#[test]
+fn explain_names_who_is_in_the_way() {
+    let cluster = started(Cluster::builder().nodes(2));
+    let blocker = cluster
+        .sbatch(["--exclusive", "-N2", "-t", "10", "--wrap", "sleep 300"])
+        .unwrap();
+    cluster.wait_job_state(blocker, "RUNNING", SOON).unwrap();
+    let waiting = cluster
+        .sbatch([
+            "--exclusive",
+            "-N2",
+            "-t",
+            "5",
+            "-J",
+            "later",
+            "--wrap",
+            "true",
+        ])
+        .unwrap();
+    let reason = || super::job_field(&cluster, waiting, "Reason") == "Resources";
+    wait_until(SOON, "the reason of the waiting job", reason).unwrap();
+    let text = run(
+        &cluster,
+        "scontrol",
+        &["explain", "job", &waiting.to_string()],
+    );
+    let start = super::job_field(&cluster, waiting, "StartTime");
+    assert!(
+        text.starts_with(&format!("JobId={waiting} JobName=later ")),
+        "{text}"
+    );
+    assert!(
+        text.contains("It waits because it needs 2 nodes at once, and 0 have room now."),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("Expected start: {start} (in 00:")),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("\n  job {blocker} is RUNNING on ")),
+        "{text}"
+    );
+    let json = run(
+        &cluster,
+        "scontrol",
+        &["--json", "explain", &waiting.to_string()],
+    );
+    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let found = &document["explanation"];
+    assert_eq!(found["reason"], "Resources");
+    assert_eq!(found["blockers"][0]["kind"], "running_job");
+    assert_eq!(found["blockers"][0]["name"], blocker.to_string());
+    for (id, words) in [
+        (
+            blocker.to_string(),
+            format!("Job {blocker} does not wait: it is RUNNING"),
+        ),
+        ("999999".to_owned(), "Invalid job id specified".to_owned()),
+    ] {
+        let refused = cluster.run("scontrol", ["explain", &id]).unwrap();
+        assert_eq!(
+            (refused.code, refused.stdout.as_str()),
+            (1, ""),
+            "{refused:?}"
+        );
+        assert!(refused.stderr.contains(&words), "{refused:?}");
+    }
+}
+
 /// sprio lists waiting jobs that may start with their priority, not running, held or future ones.
 #[test]
 fn sprio_lists_waiting_jobs() {
