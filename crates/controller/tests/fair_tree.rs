@@ -1,7 +1,7 @@
 //! Fair Tree against a second, simple way to the same ranks: users in groups that share a rank, found level by level.
 //!
-//! Source: page `fair_tree`: users before accounts of the same value, equal accounts walked as one, a user who ties with an account
-//! has the rank of the account's best user.
+//! Source: page `fair_tree`: users before accounts of the same value, a user who ties with an account has the rank of the account's best
+//! user; as a running Slurm does it, the best user of an account has the rank of the last one of an equal account before.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,21 +103,19 @@ impl Plain {
             let equal = nodes.iter().copied().filter(|at| self.value(*at) == value);
             let (users, accounts): (Vec<usize>, Vec<usize>) =
                 equal.partition(|at| self.nodes[*at].is_user);
-            let below: Vec<usize> = accounts
-                .into_iter()
-                .flat_map(|at| self.members(at))
-                .collect();
-            let mut below = self.groups(&below);
-            if users.is_empty() {
-                groups.append(&mut below);
-                continue;
+            // What has this value: the first group of each account joins the last one before it.
+            let mut of_value: Vec<Vec<usize>> = Vec::new();
+            if !users.is_empty() {
+                of_value.push(users);
             }
-            let mut first = users;
-            if !below.is_empty() {
-                first.extend(below.remove(0));
+            for account in accounts {
+                let mut below = self.groups(&self.members(account));
+                if let Some(last) = of_value.last_mut().filter(|_| !below.is_empty()) {
+                    last.extend(below.remove(0));
+                }
+                of_value.append(&mut below);
             }
-            groups.push(first);
-            groups.append(&mut below);
+            groups.append(&mut of_value);
         }
         groups
     }

@@ -121,6 +121,14 @@ const METHODS: &[&str] = &[
     "Automation/RemoveCrontab",
     "Admin/Reconfigure",
     "Admin/SetDebug",
+    "Scheduler/ExplainJob",
+    "Scheduler/ListReservations",
+    "Scheduler/ListLicenses",
+    "Scheduler/CreateReservation",
+    "Scheduler/UpdateReservation",
+    "Scheduler/DeleteReservation",
+    "Priority/ListFactors",
+    "Priority/ListShares",
 ];
 
 /// A controller without listeners.

@@ -192,15 +192,9 @@ pub fn advance(cluster: &mut Cluster, time: UnixSeconds, reset: bool) {
     let policy = Arc::clone(&cluster.policy);
     let worn = |id: &u32| policy.qos(*id).is_none_or(|qos| !has_no_decay(qos));
     if reset {
+        // NoDecay too, as a running Slurm does it.
         cluster.usage.associations.clear();
-        let kept: OrdMap<u32, Usage> = cluster
-            .usage
-            .qos
-            .iter()
-            .filter(|(id, _)| !worn(id))
-            .map(|(id, usage)| (*id, usage.clone()))
-            .collect();
-        cluster.usage.qos = kept;
+        cluster.usage.qos.clear();
     }
     if reset || cluster.usage.last_reset == UnixSeconds::default() {
         cluster.usage.last_reset = time;

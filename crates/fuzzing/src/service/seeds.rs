@@ -311,6 +311,44 @@ pub(super) fn call_seeds() -> Vec<Vec<u8>> {
         };
         add("Accounting/Delete", 0, delete.encode_to_vec());
     }
+    let reservation = v1::ReservationRequest {
+        name: "r".to_owned(),
+        start_time: Some(1_900_000_000),
+        duration: Some(v1::TimeLimit {
+            limit: Some(v1::time_limit::Limit::Minutes(60)),
+        }),
+        users: Some("root,-nobody".to_owned()),
+        ..Default::default()
+    };
+    for (method, request) in [
+        (
+            "Scheduler/CreateReservation",
+            v1::ReservationRequest {
+                nodes: Some("n[1-2]".to_owned()),
+                flags_add: u64::MAX,
+                ..reservation.clone()
+            },
+        ),
+        (
+            "Scheduler/CreateReservation",
+            v1::ReservationRequest {
+                node_counts: vec![1],
+                licenses: Some("matlab:2".to_owned()),
+                features: Some("x&y".to_owned()),
+                ..reservation.clone()
+            },
+        ),
+        (
+            "Scheduler/UpdateReservation",
+            v1::ReservationRequest {
+                nodes: Some("+n3".to_owned()),
+                duration_change: -5,
+                ..reservation
+            },
+        ),
+    ] {
+        add(method, 0, request.encode_to_vec());
+    }
     for (index, _) in METHODS.iter().enumerate() {
         // Empty, and a number and a text in the first fields: what most requests have.
         seeds.push(vec![index as u8, 0]);

@@ -222,11 +222,15 @@ fn sbatch_wait_gives_the_job_s_exit_code() {
 #[test]
 fn a_refused_submission_says_why() {
     let cluster = cluster();
-    let done = cluster.run("sbatch", ["-N99", "--wrap", "true"]).unwrap();
+    // More than any node has can never run; more nodes than the partition has could, once it has them (EnforcePartLimits=NO).
+    let done = cluster
+        .run("sbatch", ["--mem=900T", "--wrap", "true"])
+        .unwrap();
     assert_eq!(done.code, 1);
     assert!(
-        done.stderr
-            .contains("sbatch: error: Batch job submission failed: "),
+        done.stderr.contains(
+            "sbatch: error: Batch job submission failed: Requested node configuration is not available"
+        ),
         "{done:?}"
     );
     let done = cluster

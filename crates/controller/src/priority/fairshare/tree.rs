@@ -1,8 +1,9 @@
 //! Fair Tree: users are ranked level by level, so that the account decides before the user.
 //!
 //! In each level shares are divided by usage; the tree is walked depth first from the best, and a user's factor is the rank among
-//! all users' rows. Equal values share a rank and the next rank skips. Accounts that are equal are walked as one, as the page
-//! `fair_tree` has it. Values are compared exactly; without usage they are infinite and equal.
+//! all users' rows. Equal values share a rank and the next rank skips. Of equal accounts one is walked after the other, and the first user of
+//! the second has the rank of the user before, as a running Slurm does it (its page `fair_tree` would merge them). Values are compared
+//! exactly; without usage they are infinite and equal.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -136,16 +137,10 @@ impl Ranking<'_> {
                 at += 1;
                 continue;
             }
-            // Users come before accounts of the same value, so equal accounts follow each other.
-            let equal = level
-                .iter()
-                .skip(at)
-                .take_while(|id| self.level_fs(**id) == level_fs)
-                .count();
-            let below = self.children(&level[at..at + equal]);
+            let below = self.children(&[id]);
             let untied = self.untied;
             self.walk(below, ties);
-            at += equal;
+            at += 1;
             // Nobody is in there: who comes next takes their place, ties included.
             if self.untied == untied {
                 before = former;
@@ -247,9 +242,9 @@ mod tests {
         );
     }
 
-    /// Equal accounts are one level: x and y rank by their own values, whichever account they are in.
+    /// Of equal accounts the first is walked to its end; the best of the second has the rank of the last of the first.
     #[test]
-    fn equal_accounts_are_walked_as_one() {
+    fn equal_accounts_are_walked_one_after_the_other() {
         let rows = vec![
             row(1, "root", "", "", Some(1)),
             row(2, "a", "", "root", Some(1)),
@@ -270,9 +265,10 @@ mod tests {
             (6, 60.0),
             (7, 40.0),
         ]);
+        // Ranks: a2 4, a1 3, b2 as a1, b1 1.
         assert_eq!(
-            factors(&policy, &usage, &[5, 7, 6, 4]),
-            [1.0, 0.75, 0.5, 0.25]
+            factors(&policy, &usage, &[5, 4, 7, 6]),
+            [1.0, 0.75, 0.75, 0.25]
         );
     }
 
