@@ -16,12 +16,14 @@ use sluice_model::hostlist::collapse_sorted;
 use sluice_model::ids::JobId;
 use sluice_model::partition::PartitionState;
 use sluice_model::reason::Reason;
+use sluice_model::reservation::ReservationFlags;
 use sluice_model::time::{TimeLimit, UnixSeconds, format_duration_full};
 
 use super::order::QueueRecord;
 use super::pass::{Pass, Subject};
 use super::{PlanOptions, UNLIMITED_SECS, expected_end, limit_secs, time_limit_of};
 use crate::cluster::{Cluster, Job, Partition};
+use crate::license;
 use crate::queue::eligibility::waits_for;
 use crate::reservation::fence::ViewKey;
 use crate::reservation::{asked_for, occurrence};
@@ -107,6 +109,10 @@ pub fn explain(cluster: &Cluster, now: UnixSeconds, id: JobId) -> Option<Explana
     if is_first {
         explanation.reason = Reason::PartitionConfig;
     }
+    if explanation.reason == Reason::Licenses {
+        licenses(cluster, job, &mut explanation);
+        return Some(explanation);
+    }
     if let Some((time, shares)) = &best {
         if time - now.0 < UNLIMITED_SECS / 2 {
             explanation.expected_start = Some(UnixSeconds(*time));
@@ -190,6 +196,64 @@ fn not_eligible(cluster: &Cluster, job: &Job, text: Option<String>, explanation:
             }
         }
     };
+}
+
+/// A job that waits for licences: how many are free, and who holds the others. When they come back is not known: a job that holds
+/// some may end early, and others may wait for them as well.
+fn licenses(cluster: &Cluster, job: &Job, explanation: &mut Explanation) {
+    let now = explanation.evaluated;
+    let need = license::need_of(job);
+    let held = license::held(cluster);
+    let short: Vec<(&str, String)> = need
+        .items
+        .iter()
+        .filter_map(|(name, count)| {
+            let total = license::total(cluster, name).unwrap_or(0);
+            let free = license::available(cluster, &held, name, None, now.0 + 1, now);
+            let text =
+                format!("it needs {count} of licence {name}, and {free} of {total} are free");
+            (free < *count).then_some((name.as_str(), text))
+        })
+        .collect();
+    explanation.summary = if short.is_empty() {
+        "its licences are promised to others before it would end".to_owned()
+    } else {
+        let texts: Vec<&str> = short.iter().map(|(_, text)| text.as_str()).collect();
+        texts.join(if need.any { ", or " } else { "; " })
+    };
+    explanation.advice.clear();
+    let mut found = Vec::new();
+    let holders = cluster.holding.iter().filter_map(|id| cluster.job(*id));
+    for holder in holders.filter(|holder| license::holds(holder)) {
+        for (name, count) in &holder.licenses {
+            if short.iter().any(|(short, _)| short == name) {
+                let end = expected_end(holder, now);
+                found.push(Blocker {
+                    kind: BlockerKind::License,
+                    name: name.clone(),
+                    until: Some(end).filter(|end| end.0 - now.0 < UNLIMITED_SECS / 2),
+                    text: format!("{count} held by job {}", holder.id),
+                    ..Blocker::default()
+                });
+            }
+        }
+    }
+    list_blockers(found, explanation);
+}
+
+/// The one that goes last binds and comes first; unknown ends go last of all.
+fn list_blockers(mut found: Vec<Blocker>, explanation: &mut Explanation) {
+    found.sort_by_key(|blocker| {
+        let until = blocker.until.map_or(i64::MAX, |until| until.0);
+        (
+            std::cmp::Reverse(until),
+            blocker.name.len(),
+            blocker.name.clone(),
+        )
+    });
+    explanation.more_blockers = found.len().saturating_sub(Explanation::MOST_BLOCKERS) as u32;
+    found.truncate(Explanation::MOST_BLOCKERS);
+    explanation.blockers = found;
 }
 
 /// Terms that are not fulfilled, with the state of the job that each is about.
@@ -495,22 +559,15 @@ impl<'a> Pass<'a> {
                     nodes: self.names(reserved),
                     from: Some(UnixSeconds(start)).filter(|start| start.0 > self.now),
                     until: Some(UnixSeconds(end)),
-                    text: "is kept free by then".to_owned(),
+                    text: if own.is(ReservationFlags::MAINT) {
+                        "maintenance".to_owned()
+                    } else {
+                        "kept for others".to_owned()
+                    },
                 });
             }
         }
-        // The one that goes last binds; unknown ends last of all.
-        found.sort_by_key(|blocker| {
-            let until = blocker.until.map_or(i64::MAX, |until| until.0);
-            (
-                std::cmp::Reverse(until),
-                blocker.name.len(),
-                blocker.name.clone(),
-            )
-        });
-        explanation.more_blockers = found.len().saturating_sub(Explanation::MOST_BLOCKERS) as u32;
-        found.truncate(Explanation::MOST_BLOCKERS);
-        explanation.blockers = found;
+        list_blockers(found, explanation);
     }
 
     fn fits_now(&mut self, subject: &Subject<'a>) -> bool {
@@ -673,10 +730,14 @@ fn summary(job: &Job, explanation: &Explanation) -> String {
         1 => "; 1 job is served before it".to_owned(),
         jobs => format!("; {jobs} jobs are served before it"),
     };
-    let promised = if has_promised {
-        "; nodes that are free are promised to jobs before it"
-    } else {
-        ""
+    let stands = |kind: BlockerKind| explanation.blockers.iter().any(|b| b.kind == kind);
+    let promised = match (has_promised, stands(BlockerKind::Reservation)) {
+        (false, _) => "",
+        (true, true) if !stands(BlockerKind::PlannedJob) => {
+            "; a reservation needs free nodes before this job would end"
+        }
+        (true, true) => "; nodes that are free are promised to reservations and to jobs before it",
+        (true, false) => "; nodes that are free are promised to jobs before it",
     };
     format!("{shortage}{promised}{ahead}")
 }
@@ -845,6 +906,10 @@ mod tests {
             blockers,
             [(BlockerKind::Reservation, "upkeep", Some(121), Some(125))]
         );
+        assert_eq!(
+            found.summary,
+            "no node has room for it now; a reservation needs free nodes before this job would end"
+        );
         // 5 days and an hour.
         let advice: Vec<_> = found
             .advice
@@ -859,6 +924,28 @@ mod tests {
                 "with a time limit of 5-01:00:00 or less it would start now in main"
             )]
         );
+    }
+
+    /// Field case 058 in words: who holds the licences, and how many there are.
+    #[test]
+    fn licences_in_use() {
+        let scenario = "config Licenses=matlab:3
+             nodes n[1-2] cpus=8
+             running R on=n1 cpus=8 limit=1h licenses=matlab:2
+             job A cpus=1 limit=1h licenses=matlab:2";
+        let found = explained(scenario, "A");
+        assert_eq!(found.reason, Reason::Licenses);
+        assert_eq!(
+            found.summary,
+            "it needs 2 of licence matlab, and 1 of 3 are free"
+        );
+        let blockers: Vec<_> = found
+            .blockers
+            .iter()
+            .map(|b| (b.kind, b.name.as_str(), hours(b.until)))
+            .collect();
+        assert_eq!(blockers, [(BlockerKind::License, "matlab", Some(1))]);
+        assert_eq!(found.advice, []);
     }
 
     /// Fewer nodes that are free now are named.
