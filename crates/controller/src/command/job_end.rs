@@ -45,6 +45,24 @@ pub fn end_running(transaction: &mut Transaction<'_>, end: JobEnd, kill: &Kill) 
     }
 }
 
+/// Ends a job that has run for as long as it may: its own limit, or that of its reservation.
+pub fn end_at_limit(transaction: &mut Transaction<'_>, job_id: JobId) {
+    let end = JobEnd {
+        job_id,
+        state: JobState::Timeout,
+        reason: Reason::TimeLimit,
+        reason_text: None,
+        exit_status: WaitStatus::SUCCESS,
+        time: transaction.now,
+        requester: None,
+        failed_node: None,
+    };
+    let kill = Kill::Gently {
+        cause: "DUE TO TIME LIMIT".to_owned(),
+    };
+    end_running(transaction, end, &kill);
+}
+
 /// Ends a job that waits.
 pub fn end_pending(
     transaction: &mut Transaction<'_>,

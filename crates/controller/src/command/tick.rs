@@ -5,14 +5,13 @@
 use sluice_model::ids::JobId;
 use sluice_model::launch::SignalTarget;
 use sluice_model::node_state::{NodeState, NodeStateFlags};
-use sluice_model::reason::Reason;
 use sluice_model::state::{JobState, JobStateFlags};
 use sluice_model::time::{TimeLimit, UnixSeconds};
 
-use super::job_end::{self, Kill};
+use super::job_end;
 use super::{agent, cancel, dependency, node, reboot, reservation, step_limit, trigger};
 use crate::cluster::{Cluster, Job};
-use crate::event::{Event, JobEnd};
+use crate::event::Event;
 use crate::transaction::Transaction;
 
 /// Seconds without a connection after which a node gets no new work.
@@ -90,22 +89,7 @@ fn time_limits(transaction: &mut Transaction<'_>) {
         transaction.emit(Event::JobWarned { job_id: id });
     }
     for id in expired {
-        job_end::end_running(
-            transaction,
-            JobEnd {
-                job_id: id,
-                state: JobState::Timeout,
-                reason: Reason::TimeLimit,
-                reason_text: None,
-                exit_status: Default::default(),
-                time: now,
-                requester: None,
-                failed_node: None,
-            },
-            &Kill::Gently {
-                cause: "DUE TO TIME LIMIT".to_owned(),
-            },
-        );
+        job_end::end_at_limit(transaction, id);
     }
 }
 

@@ -9,7 +9,7 @@ use sluice_model::time::UnixSeconds;
 
 use super::jobs;
 use crate::cluster::{Cluster, Reservation, ReservedNode};
-use crate::reservation::names_of;
+use crate::reservation::{names_of, waiting_for};
 
 fn change(cluster: &mut Cluster, id: u32, edit: impl FnOnce(&mut Reservation)) {
     if let Some(reservation) = cluster.reservations.get_mut(&id) {
@@ -56,16 +56,7 @@ pub(super) fn deleted(cluster: &mut Cluster, id: u32, _time: UnixSeconds) {
     let Some(gone) = cluster.reservations.remove(&id) else {
         return;
     };
-    let waiting: Vec<_> = cluster
-        .pending
-        .iter()
-        .filter(|id| {
-            cluster.job(**id).is_some_and(|job| {
-                names_of(job.request.reservation.as_deref()).any(|name| name == gone.name)
-            })
-        })
-        .copied()
-        .collect();
+    let waiting: Vec<_> = waiting_for(cluster, &gone.name).collect();
     for id in waiting {
         jobs::change(cluster, id, |job| {
             let left: Vec<&str> = names_of(job.request.reservation.as_deref())

@@ -297,10 +297,6 @@ impl<'a> Fences<'a> {
             .and_then(|own| own.on(facts.name()))
             .map(|reserved| reserved.cpus.as_slice())
             .filter(|cpus| !cpus.is_empty());
-        let counts = |cpus: &[u32]| match own_cpus {
-            None => cpus.len() as u64,
-            Some(own) => cpus.iter().filter(|cpu| own.contains(cpu)).count() as u64,
-        };
         let (mut free, mut total) = (view.free(at).to_vec(), view.total(at).to_vec());
         if let Some(own) = own_cpus {
             let is_free = |cpu: &&u32| {
@@ -321,7 +317,11 @@ impl<'a> Fences<'a> {
             let own_parts = |part: &&NodeAllocation| part.node.at() == at && is_held(part);
             for part in allocation.nodes.iter().filter(own_parts) {
                 let mut amounts = view.amounts_of(allocation, &job.partition, part);
-                amounts[CPU_SLOT] = counts(&part.cpu_ids);
+                // A line of all CPUs gets back what the view took, whole cores too.
+                if let Some(own) = own_cpus {
+                    let of_own = part.cpu_ids.iter().filter(|cpu| own.contains(cpu));
+                    amounts[CPU_SLOT] = of_own.count() as u64;
+                }
                 releases.push((end, amounts));
                 held.push((end, part.cpu_ids.clone()));
             }

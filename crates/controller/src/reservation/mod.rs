@@ -13,6 +13,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use sluice_model::ids::JobId;
 use sluice_model::reservation::ReservationFlags;
 use sluice_model::time::UnixSeconds;
 
@@ -41,6 +42,16 @@ pub fn asked_for<'c>(cluster: &'c Cluster, job: &Job) -> Vec<&'c Arc<Reservation
     names_of(job.request.reservation.as_deref())
         .filter_map(|name| named(cluster, name))
         .collect()
+}
+
+/// Jobs that wait for a reservation of this name.
+pub fn waiting_for<'c>(cluster: &'c Cluster, name: &'c str) -> impl Iterator<Item = JobId> + 'c {
+    let waits = move |id: &&JobId| {
+        cluster
+            .job(**id)
+            .is_some_and(|job| names_of(job.request.reservation.as_deref()).any(|own| own == name))
+    };
+    cluster.pending.iter().filter(waits).copied()
 }
 
 /// `taker` may use what `owner` has reserved: it was made to overlap, and `owner` was not.

@@ -14,7 +14,7 @@ use sluice_model::time::UnixSeconds;
 use super::{Caller, Rejection};
 use crate::cluster::{Cluster, Reservation};
 use crate::event::Event;
-use crate::reservation::{named, occurrence};
+use crate::reservation::{named, occurrence, waiting_for};
 use crate::transaction::Transaction;
 
 pub use watch::tick;
@@ -78,13 +78,14 @@ fn skip(transaction: &mut Transaction<'_>, reservation: &Reservation) -> Result<
     if runs_a_job(transaction.cluster, reservation.id) {
         return Err(ErrorCode::ReservationBusy.into());
     }
-    transaction.emit(Event::ReservationMoved {
-        id: reservation.id,
-        start,
-        end,
-    });
-    transaction.wake_planner();
+    move_on(transaction, reservation.id, start, end);
     Ok(())
+}
+
+/// A recurring reservation goes to another of its times; what it kept is free.
+fn move_on(transaction: &mut Transaction<'_>, id: u32, start: UnixSeconds, end: UnixSeconds) {
+    transaction.emit(Event::ReservationMoved { id, start, end });
+    transaction.wake_planner();
 }
 
 /// Deletes a reservation.
@@ -116,30 +117,15 @@ pub fn delete(
 /// Takes a reservation away.
 fn remove(transaction: &mut Transaction<'_>, id: u32) {
     let time = transaction.now;
-    let waiting: Vec<_> = waiting_jobs(transaction.cluster, id);
+    let Some(reservation) = transaction.cluster.reservations.get(&id).cloned() else {
+        return;
+    };
+    let waiting: Vec<_> = waiting_for(transaction.cluster, &reservation.name).collect();
     transaction.emit(Event::ReservationDeleted { id, time });
     for job in waiting {
         transaction.effect(crate::effect::Effect::JobChanged { job });
     }
     transaction.wake_planner();
-}
-
-/// Jobs that wait for a reservation.
-fn waiting_jobs(cluster: &Cluster, id: u32) -> Vec<sluice_model::ids::JobId> {
-    let Some(reservation) = cluster.reservations.get(&id) else {
-        return Vec::new();
-    };
-    cluster
-        .pending
-        .iter()
-        .filter(|job| {
-            cluster.job(**job).is_some_and(|job| {
-                crate::reservation::names_of(job.request.reservation.as_deref())
-                    .any(|name| name == reservation.name)
-            })
-        })
-        .copied()
-        .collect()
 }
 
 /// Some job that has not ended runs in the reservation.

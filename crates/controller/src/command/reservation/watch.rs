@@ -2,20 +2,18 @@
 //!
 //! Runs about once a second. Source: reservations page, slurm.conf(5) ResvOverRun, ResvProlog, ResvEpilog.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_model::ids::JobId;
-use sluice_model::reason::Reason;
 use sluice_model::reservation::{PURGE_COMP_SECS, ReservationFlags};
-use sluice_model::state::JobState;
 
-use super::super::job_end::{self, Kill};
-use super::{remove, runs_a_job, settle, waiting_jobs};
+use super::super::job_end;
+use super::{move_on, remove, runs_a_job, settle};
 use crate::cluster::{Cluster, Reservation, ReservedNode};
 use crate::effect::Effect;
-use crate::event::{Event, JobEnd};
-use crate::reservation::{nodes, occurrence};
+use crate::event::Event;
+use crate::license;
+use crate::reservation::{nodes, occurrence, waiting_for};
 use crate::transaction::Transaction;
 
 /// Does what is due.
@@ -82,39 +80,20 @@ fn end_jobs(transaction: &mut Transaction<'_>, id: u32) {
     if reservation.is(lasting) || now.0 < reservation.end_at(now).0.saturating_add(over) {
         return;
     }
-    for job_id in running_jobs(transaction.cluster, id) {
-        job_end::end_running(
-            transaction,
-            JobEnd {
-                job_id,
-                state: JobState::Timeout,
-                reason: Reason::TimeLimit,
-                reason_text: None,
-                exit_status: Default::default(),
-                time: now,
-                requester: None,
-                failed_node: None,
-            },
-            &Kill::Gently {
-                cause: "DUE TO TIME LIMIT".to_owned(),
-            },
-        );
+    let running: Vec<JobId> = running_jobs(transaction.cluster, id).collect();
+    for job_id in running {
+        job_end::end_at_limit(transaction, job_id);
     }
 }
 
-fn running_jobs(cluster: &Cluster, id: u32) -> BTreeSet<JobId> {
-    cluster
-        .holding
-        .iter()
-        .filter(|job| {
-            cluster.job(**job).is_some_and(|job| {
-                matches!(job.state.base, JobState::Running | JobState::Suspended)
-                    && !job.state.is_completing()
-                    && job.reservation.as_ref().is_some_and(|run| run.id == id)
-            })
+/// Jobs that run in the reservation and have not begun to end.
+fn running_jobs(cluster: &Cluster, id: u32) -> impl Iterator<Item = JobId> + '_ {
+    let runs = move |job: &&JobId| {
+        cluster.job(**job).is_some_and(|job| {
+            license::holds(job) && job.reservation.as_ref().is_some_and(|run| run.id == id)
         })
-        .copied()
-        .collect()
+    };
+    cluster.holding.iter().filter(runs).copied()
 }
 
 /// The end: a recurring one moves on, another goes when its last job is gone.
@@ -136,9 +115,8 @@ fn end_due(transaction: &mut Transaction<'_>, id: u32) {
     }
     if reservation.recurs() {
         let (start, end) = occurrence::current(&reservation, now);
-        transaction.emit(Event::ReservationMoved { id, start, end });
+        move_on(transaction, id, start, end);
         begin_due(transaction, id);
-        transaction.wake_planner();
     } else {
         remove(transaction, id);
     }
@@ -153,8 +131,9 @@ fn idle(transaction: &mut Transaction<'_>, id: u32) {
     if !reservation.is(ReservationFlags::PURGE_COMP) || !reservation.begun {
         return;
     }
-    let in_use = !waiting_jobs(transaction.cluster, id).is_empty()
-        || !running_jobs(transaction.cluster, id).is_empty();
+    let cluster = &transaction.cluster;
+    let in_use = running_jobs(cluster, id).next().is_some()
+        || waiting_for(cluster, &reservation.name).next().is_some();
     match (in_use, reservation.idle_since) {
         (true, Some(_)) => transaction.emit(Event::ReservationIdle { id, since: None }),
         (false, None) => transaction.emit(Event::ReservationIdle {
@@ -165,9 +144,7 @@ fn idle(transaction: &mut Transaction<'_>, id: u32) {
             let most = reservation.purge_comp_secs.unwrap_or(PURGE_COMP_SECS);
             if now.since(since) >= i64::from(most) {
                 match occurrence::next(&reservation) {
-                    Some((start, end)) => {
-                        transaction.emit(Event::ReservationMoved { id, start, end });
-                    }
+                    Some((start, end)) => move_on(transaction, id, start, end),
                     None => remove(transaction, id),
                 }
             }
