@@ -3,14 +3,12 @@
 //! Made by the engine with the same pass that plans starts; shown by `scontrol explain job` in words and with `--json` as it is.
 //! Texts are whole sentences without a full stop, for people; everything else is for programs. Times are seconds since the epoch.
 
-use serde::{Deserialize, Serialize};
-
 use crate::ids::JobId;
 use crate::reason::Reason;
 use crate::time::UnixSeconds;
 
 /// Why a job waits.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Explanation {
     /// The job's record.
     pub job_id: JobId,
@@ -42,8 +40,7 @@ impl Explanation {
 }
 
 /// Kind of a [`Blocker`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BlockerKind {
     /// A job that holds what this one needs.
     #[default]
@@ -59,7 +56,7 @@ pub enum BlockerKind {
 }
 
 /// One thing in the way.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blocker {
     /// Kind.
     pub kind: BlockerKind,
@@ -76,10 +73,7 @@ pub struct Blocker {
 }
 
 /// Why a node is of no use to the job now.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeCause {
     /// Down, drained, or its agent is silent.
     #[default]
@@ -130,7 +124,7 @@ impl NodeCause {
 }
 
 /// Nodes that share a cause.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RefusedNodes {
     /// Cause.
     pub cause: NodeCause,
@@ -141,7 +135,7 @@ pub struct RefusedNodes {
 }
 
 /// A job in one of its partitions.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartitionExplanation {
     /// Partition.
     pub partition: String,
@@ -162,8 +156,7 @@ pub struct PartitionExplanation {
 }
 
 /// Kind of an [`Advice`].
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AdviceKind {
     /// A shorter time limit; the value is in minutes.
     #[default]
@@ -177,7 +170,7 @@ pub enum AdviceKind {
 }
 
 /// One thing that would help.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Advice {
     /// Kind.
     pub kind: AdviceKind,

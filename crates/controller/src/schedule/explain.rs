@@ -4,10 +4,11 @@
 //! limit, fewer nodes or another partition are named only when the pass would start the job with them. Costs one pass. Nothing is
 //! decided here, and nothing of it is kept.
 
+mod words;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sluice_model::dependency::{DependencyKind, DependencyStatus};
 use sluice_model::explanation::{
     Advice, AdviceKind, Blocker, BlockerKind, Explanation, NodeCause, PartitionExplanation,
     RefusedNodes,
@@ -17,16 +18,16 @@ use sluice_model::ids::JobId;
 use sluice_model::partition::PartitionState;
 use sluice_model::reason::Reason;
 use sluice_model::reservation::ReservationFlags;
-use sluice_model::time::{TimeLimit, UnixSeconds, format_duration_full};
+use sluice_model::time::{UnixSeconds, format_duration_full};
 
+use self::words::{licenses, list_blockers, not_eligible, rule_text, summary};
 use super::order::QueueRecord;
 use super::pass::{Pass, Subject};
 use super::{PlanOptions, UNLIMITED_SECS, expected_end, limit_secs, time_limit_of};
-use crate::cluster::{Cluster, Job, Partition};
-use crate::license;
+use crate::cluster::{Cluster, Job};
 use crate::queue::eligibility::waits_for;
 use crate::reservation::fence::ViewKey;
-use crate::reservation::{asked_for, occurrence};
+use crate::reservation::occurrence;
 use crate::select::fit::{self, Share, Shortage};
 use crate::select::inventory::is_held;
 use crate::select::{Refusal, feasible, node_filters};
@@ -60,6 +61,7 @@ pub fn explain(cluster: &Cluster, now: UnixSeconds, id: JobId) -> Option<Explana
         .collect();
     let partitions: BTreeSet<usize> = own.iter().map(|record| record.partition).collect();
     let mut best: Option<(i64, Vec<Share>)> = None;
+    let mut tried_in: ViewKey = None;
     let mut is_first = true;
     let mut served = 0;
     // A job in several partitions may have its turn at several places of the queue.
@@ -91,6 +93,7 @@ pub fn explain(cluster: &Cluster, now: UnixSeconds, id: JobId) -> Option<Explana
                 .is_some_and(|(time, _)| best.as_ref().is_none_or(|(known, _)| time < known));
             if is_first || is_sooner {
                 explanation.reason = reason;
+                tried_in = record.reservation.map(|own| own.id);
             }
             if is_sooner {
                 best = start;
@@ -110,7 +113,7 @@ pub fn explain(cluster: &Cluster, now: UnixSeconds, id: JobId) -> Option<Explana
         explanation.reason = Reason::PartitionConfig;
     }
     if explanation.reason == Reason::Licenses {
-        licenses(cluster, job, &mut explanation);
+        licenses(cluster, job, tried_in, &mut explanation);
         return Some(explanation);
     }
     if let Some((time, shares)) = &best {
@@ -124,213 +127,6 @@ pub fn explain(cluster: &Cluster, now: UnixSeconds, id: JobId) -> Option<Explana
     pass.advise_partitions(job, &partitions, planned, &mut explanation);
     explanation.summary = summary(job, &explanation);
     Some(explanation)
-}
-
-/// A job that may not be considered at all: held, dependent, too early, or still cleaning up.
-fn not_eligible(cluster: &Cluster, job: &Job, text: Option<String>, explanation: &mut Explanation) {
-    let id = job.id;
-    let release = |explanation: &mut Explanation, who: &str| {
-        explanation.advice.push(Advice {
-            kind: AdviceKind::Command,
-            value: format!("scontrol release {id}"),
-            start: None,
-            text: format!("{who} can release it with \"scontrol release {id}\""),
-        });
-    };
-    explanation.summary = match explanation.reason {
-        Reason::BeginTime => {
-            explanation.expected_start = job.begin_time;
-            "it was asked not to start before its begin time".to_owned()
-        }
-        Reason::Reservation => {
-            for own in asked_for(cluster, job) {
-                explanation.blockers.push(Blocker {
-                    kind: BlockerKind::Reservation,
-                    name: own.name.clone(),
-                    until: Some(own.start_at(explanation.evaluated)),
-                    text: "has not begun".to_owned(),
-                    ..Blocker::default()
-                });
-            }
-            explanation.expected_start = explanation
-                .blockers
-                .iter()
-                .filter_map(|blocker| blocker.until)
-                .min();
-            "its reservation has not begun".to_owned()
-        }
-        Reason::ReservationInvalid => "there is no reservation of the name it asks for".to_owned(),
-        Reason::Cleaning => {
-            "its former run is not over yet: nodes still clean up after it".to_owned()
-        }
-        Reason::Dependency | Reason::DependencyNeverSatisfied => {
-            explanation.blockers = dependencies(cluster, job);
-            if explanation.reason == Reason::Dependency {
-                "it depends on other jobs".to_owned()
-            } else {
-                explanation.advice.push(Advice {
-                    kind: AdviceKind::Command,
-                    value: format!("scontrol update JobId={id} Dependency="),
-                    start: None,
-                    text: format!(
-                        "\"scontrol update JobId={id} Dependency=\" takes the dependency away, \"scancel {id}\" ends the job"
-                    ),
-                });
-                "it depends on a job that did not end as it should have: this can never come true"
-                    .to_owned()
-            }
-        }
-        Reason::JobHeldUser => {
-            release(explanation, "its user");
-            "it is held by its user".to_owned()
-        }
-        Reason::JobHeldAdmin => {
-            release(explanation, "an administrator");
-            "it is held by an administrator (its priority is 0)".to_owned()
-        }
-        reason => {
-            release(explanation, "an administrator");
-            match text {
-                Some(text) => format!("it is held ({reason}): {text}"),
-                None => format!("it is held ({reason})"),
-            }
-        }
-    };
-}
-
-/// A job that waits for licences: how many are free, and who holds the others. When they come back is not known: a job that holds
-/// some may end early, and others may wait for them as well.
-fn licenses(cluster: &Cluster, job: &Job, explanation: &mut Explanation) {
-    let now = explanation.evaluated;
-    let need = license::need_of(job);
-    let held = license::held(cluster);
-    let short: Vec<(&str, String)> = need
-        .items
-        .iter()
-        .filter_map(|(name, count)| {
-            let total = license::total(cluster, name).unwrap_or(0);
-            let free = license::available(cluster, &held, name, None, now.0 + 1, now);
-            let text =
-                format!("it needs {count} of licence {name}, and {free} of {total} are free");
-            (free < *count).then_some((name.as_str(), text))
-        })
-        .collect();
-    explanation.summary = if short.is_empty() {
-        "its licences are promised to others before it would end".to_owned()
-    } else {
-        let texts: Vec<&str> = short.iter().map(|(_, text)| text.as_str()).collect();
-        texts.join(if need.any { ", or " } else { "; " })
-    };
-    explanation.advice.clear();
-    let mut found = Vec::new();
-    let holders = cluster.holding.iter().filter_map(|id| cluster.job(*id));
-    for holder in holders.filter(|holder| license::holds(holder)) {
-        for (name, count) in &holder.licenses {
-            if short.iter().any(|(short, _)| short == name) {
-                let end = expected_end(holder, now);
-                found.push(Blocker {
-                    kind: BlockerKind::License,
-                    name: name.clone(),
-                    until: Some(end).filter(|end| end.0 - now.0 < UNLIMITED_SECS / 2),
-                    text: format!("{count} held by job {}", holder.id),
-                    ..Blocker::default()
-                });
-            }
-        }
-    }
-    list_blockers(found, explanation);
-}
-
-/// The one that goes last binds and comes first; unknown ends go last of all.
-fn list_blockers(mut found: Vec<Blocker>, explanation: &mut Explanation) {
-    found.sort_by_key(|blocker| {
-        let until = blocker.until.map_or(i64::MAX, |until| until.0);
-        (
-            std::cmp::Reverse(until),
-            blocker.name.len(),
-            blocker.name.clone(),
-        )
-    });
-    explanation.more_blockers = found.len().saturating_sub(Explanation::MOST_BLOCKERS) as u32;
-    found.truncate(Explanation::MOST_BLOCKERS);
-    explanation.blockers = found;
-}
-
-/// Terms that are not fulfilled, with the state of the job that each is about.
-fn dependencies(cluster: &Cluster, job: &Job) -> Vec<Blocker> {
-    let open = job
-        .dependency
-        .terms
-        .iter()
-        .filter(|(_, status)| *status != DependencyStatus::Fulfilled);
-    open.map(|(term, status)| {
-        if term.kind == DependencyKind::Singleton {
-            return Blocker {
-                kind: BlockerKind::Dependency,
-                text: "singleton: another job of this name and user has to end first".to_owned(),
-                ..Blocker::default()
-            };
-        }
-        let state = cluster.job(term.job).map_or_else(
-            || "no longer known".to_owned(),
-            |target| format!("is {}", target.state),
-        );
-        let failed = if *status == DependencyStatus::Failed {
-            ", which does not satisfy it"
-        } else {
-            ""
-        };
-        Blocker {
-            kind: BlockerKind::Dependency,
-            name: term.job.to_string(),
-            text: format!("{term}: the job {state}{failed}"),
-            ..Blocker::default()
-        }
-    })
-    .collect()
-}
-
-/// A rule of a partition in words, with its numbers.
-fn rule_text(cluster: &Cluster, job: &Job, partition: &Partition, rule: Reason) -> String {
-    let config = &partition.config;
-    let name = &config.name;
-    match rule {
-        Reason::PartitionDown => format!("partition {name} is DOWN: it starts no jobs"),
-        Reason::PartitionInactive => format!("partition {name} is INACTIVE"),
-        Reason::PartitionTimeLimit => format!(
-            "the time limit {} is above MaxTime={} of partition {name}",
-            job.time_limit.unwrap_or(TimeLimit::Unlimited),
-            config.max_time
-        ),
-        Reason::PartitionNodeLimit => {
-            let asked = job.request.min_nodes.unwrap_or(1);
-            let limits = match config.max_nodes {
-                Some(most) if asked > most => format!("MaxNodes={most}"),
-                _ if asked as usize > partition.nodes.len() => {
-                    format!("its {} nodes", partition.nodes.len())
-                }
-                _ => format!("MinNodes={}", config.min_nodes),
-            };
-            format!("{asked} nodes do not go with {limits} of partition {name}")
-        }
-        Reason::AccountNotAllowed => {
-            format!("account {} may not use partition {name}", job.account)
-        }
-        Reason::QOSNotAllowed => format!("QOS {} may not be used in partition {name}", job.qos),
-        Reason::MaxMemPerLimit => {
-            format!("the memory asked for is above the largest that partition {name} gives")
-        }
-        Reason::PartitionConfig if config.root_only => {
-            format!("only root may use partition {name}")
-        }
-        Reason::PartitionConfig if config.req_resv => {
-            format!("partition {name} takes jobs of reservations only")
-        }
-        _ => {
-            let nodes = cluster.nodes.len();
-            format!("{rule} in partition {name} (the cluster has {nodes} nodes)")
-        }
-    }
 }
 
 /// A job in a partition that would take it, and what it would book there.
@@ -365,13 +161,14 @@ impl<'a> Pass<'a> {
         record: &QueueRecord<'a>,
     ) -> (PartitionExplanation, Option<Found<'a>>) {
         let job = record.job;
-        let partition = self.grounds[record.partition].partition;
+        let ground = &self.grounds[record.partition];
+        let partition = ground.partition;
         let mut place = PartitionExplanation {
             partition: partition.config.name.clone(),
             total: partition.nodes.len() as u32,
             ..PartitionExplanation::default()
         };
-        if let Some(rule) = feasible::partition_limits(self.cluster, job, partition) {
+        if let Some(rule) = feasible::partition_limits(job, partition, &ground.policy) {
             place.rule = Some(rule);
             place.text = rule_text(self.cluster, job, partition, rule);
             return (place, None);
@@ -652,7 +449,8 @@ impl<'a> Pass<'a> {
                 && !config.hidden
                 && config.allow_groups.is_none()
                 && !own.contains(&ground)
-                && feasible::partition_limits(self.cluster, job, partition).is_none();
+                && feasible::partition_limits(job, partition, &self.grounds[ground].policy)
+                    .is_none();
             if !is_open {
                 continue;
             }
@@ -682,323 +480,5 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// The cause in one sentence.
-fn summary(job: &Job, explanation: &Explanation) -> String {
-    let ruled: Vec<&str> = explanation
-        .partitions
-        .iter()
-        .filter(|place| place.rule.is_some())
-        .map(|place| place.text.as_str())
-        .collect();
-    if explanation.partitions.is_empty() {
-        return "the partition it asked for does not exist any more".to_owned();
-    }
-    if ruled.len() == explanation.partitions.len() {
-        return ruled.join("; ");
-    }
-    let places: Vec<&PartitionExplanation> = explanation
-        .partitions
-        .iter()
-        .filter(|place| place.rule.is_none())
-        .collect();
-    let wanted = job.request.min_nodes.unwrap_or(1).max(1);
-    let free = places
-        .iter()
-        .map(|place| place.free_count)
-        .max()
-        .unwrap_or(0);
-    let has_promised = places
-        .iter()
-        .flat_map(|place| &place.refused)
-        .any(|refused| refused.cause == NodeCause::Promised);
-    let nodes = |count: u32| if count == 1 { "node" } else { "nodes" };
-    let shortage = if free == 0 && wanted == 1 {
-        "no node has room for it now".to_owned()
-    } else if free < wanted {
-        format!(
-            "it needs {wanted} {} at once, and {free} have room now",
-            nodes(wanted)
-        )
-    } else {
-        format!(
-            "{free} {} have room for a part of it, but not together for all of it",
-            nodes(free)
-        )
-    };
-    let ahead = match explanation.jobs_ahead {
-        0 => String::new(),
-        1 => "; 1 job is served before it".to_owned(),
-        jobs => format!("; {jobs} jobs are served before it"),
-    };
-    let stands = |kind: BlockerKind| explanation.blockers.iter().any(|b| b.kind == kind);
-    let promised = match (has_promised, stands(BlockerKind::Reservation)) {
-        (false, _) => "",
-        (true, true) if !stands(BlockerKind::PlannedJob) => {
-            "; a reservation needs free nodes before this job would end"
-        }
-        (true, true) => "; nodes that are free are promised to reservations and to jobs before it",
-        (true, false) => "; nodes that are free are promised to jobs before it",
-    };
-    format!("{shortage}{promised}{ahead}")
-}
-
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::super::scenario::{EPOCH, World};
-    use super::super::tests::job_words;
-    use super::*;
-
-    fn explained(scenario: &str, name: &str) -> Explanation {
-        let mut world = World::new(scenario);
-        for line in scenario.lines() {
-            world.step(line.split('#').next().unwrap_or("").trim());
-        }
-        let id = world.named(name).expect("a job of the scenario");
-        explain(&world.cluster, UnixSeconds(world.now), id).expect("it waits")
-    }
-
-    fn hours(time: Option<UnixSeconds>) -> Option<i64> {
-        time.map(|time| (time.0 - EPOCH) / 3600)
-    }
-
-    fn causes(place: &PartitionExplanation) -> Vec<(NodeCause, &str)> {
-        let refused = place.refused.iter();
-        refused
-            .map(|nodes| (nodes.cause, nodes.nodes.as_str()))
-            .collect()
-    }
-
-    /// The head waits for what runs; a job behind it is told which limit ends before the head starts.
-    #[test]
-    fn behind_a_head() {
-        let scenario = "nodes n[1-2] cpus=8
-             running R on=n1 cpus=8 limit=1h
-             job B cpus=16 limit=1h prio=900
-             job D cpus=8 limit=2h prio=90";
-        let head = explained(scenario, "B");
-        assert_eq!(head.reason, Reason::Resources);
-        assert_eq!(
-            (hours(head.expected_start), head.planned_nodes.as_str()),
-            (Some(1), "n[1-2]")
-        );
-        assert_eq!(head.jobs_ahead, 0);
-        let blockers: Vec<_> = head
-            .blockers
-            .iter()
-            .map(|b| (b.kind, b.nodes.as_str(), hours(b.until)))
-            .collect();
-        assert_eq!(blockers, [(BlockerKind::RunningJob, "n1", Some(1))]);
-        assert_eq!(causes(&head.partitions[0]), [(NodeCause::CpusInUse, "n1")]);
-        assert_eq!(
-            (
-                head.partitions[0].free.as_str(),
-                head.partitions[0].free_count
-            ),
-            ("n2", 1)
-        );
-
-        let behind = explained(scenario, "D");
-        assert_eq!(behind.reason, Reason::Priority);
-        assert_eq!(
-            (hours(behind.expected_start), behind.planned_nodes.as_str()),
-            (Some(2), "n1")
-        );
-        assert_eq!(behind.jobs_ahead, 1);
-        assert_eq!(
-            causes(&behind.partitions[0]),
-            [(NodeCause::CpusInUse, "n1"), (NodeCause::Promised, "n2")]
-        );
-        let blockers: Vec<_> = behind
-            .blockers
-            .iter()
-            .map(|b| (b.kind, hours(b.from), hours(b.until)))
-            .collect();
-        assert_eq!(
-            blockers,
-            [
-                (BlockerKind::PlannedJob, Some(1), Some(2)),
-                (BlockerKind::RunningJob, None, Some(1))
-            ]
-        );
-        // B starts after an hour: 60 minutes end in time.
-        let advice: Vec<_> = behind
-            .advice
-            .iter()
-            .map(|a| (a.kind, a.value.as_str(), a.start))
-            .collect();
-        assert_eq!(advice, [(AdviceKind::TimeLimit, "60", None)]);
-    }
-
-    /// Field case 032: each cause alone has its own words and node names.
-    #[test]
-    fn causes_of_nodes() {
-        let place = |nodes: &str, job: &str| {
-            let scenario =
-                format!("{nodes}\n running R on=n3 cpus=4 mem=100 limit=1h\n job A nodes=3 {job}");
-            let found = explained(&scenario, "A").partitions.remove(0);
-            causes(&found)
-                .into_iter()
-                .map(|(cause, nodes)| (cause, nodes.to_owned()))
-                .collect::<Vec<_>>()
-        };
-        let nodes = "nodes n[1-2] cpus=8 mem=1000 features=a\n nodes n[3-4] cpus=8 mem=1000 features=a,b\n nodes n5 cpus=2 mem=1000 features=a,b";
-        let of = |list: &[(NodeCause, &str)]| {
-            list.iter()
-                .map(|(cause, nodes)| (*cause, (*nodes).to_owned()))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(
-            place(nodes, "tasks=3 cpus-per-task=6 exclude=n4 limit=1h"),
-            of(&[
-                (NodeCause::Excluded, "n4"),
-                (NodeCause::TooFewCpus, "n5"),
-                (NodeCause::CpusInUse, "n3")
-            ]),
-        );
-        assert_eq!(
-            place(
-                &format!("{nodes}\n down n2"),
-                "cpus=3 limit=1h constraint=b"
-            ),
-            of(&[(NodeCause::OutOfService, "n2"), (NodeCause::Feature, "n1")]),
-        );
-    }
-
-    /// Field case 030 in a partition: the rule is told with both numbers.
-    #[test]
-    fn rules_of_partitions() {
-        let scenario = "nodes n[1-2] cpus=8
-             partition main maxtime=2h
-             partition long
-             running R on=n1 cpus=8 limit=1h
-             job A cpus=8 limit=3h partition=main";
-        let found = explained(scenario, "A");
-        assert_eq!(found.reason, Reason::PartitionTimeLimit);
-        assert_eq!(
-            found.summary,
-            "the time limit 03:00:00 is above MaxTime=02:00:00 of partition main"
-        );
-        let advice: Vec<_> = found
-            .advice
-            .iter()
-            .map(|a| (a.kind, a.value.as_str(), a.start))
-            .collect();
-        assert_eq!(advice, [(AdviceKind::Partition, "long", None)]);
-    }
-
-    /// Field case 030: a long job before a maintenance is told the reservation and the longest limit that ends before it.
-    #[test]
-    fn before_a_maintenance() {
-        let scenario = "nodes n[1-2] cpus=8
-             reserve upkeep nodes=n[1-2] start=121h length=4h users=root flags=MAINT
-             job A cpus=8 limit=240h";
-        let found = explained(scenario, "A");
-        assert_eq!(found.reason, Reason::ReqNodeNotAvail);
-        assert_eq!(hours(found.expected_start), Some(125));
-        let blockers: Vec<_> = found
-            .blockers
-            .iter()
-            .map(|b| (b.kind, b.name.as_str(), hours(b.from), hours(b.until)))
-            .collect();
-        assert_eq!(
-            blockers,
-            [(BlockerKind::Reservation, "upkeep", Some(121), Some(125))]
-        );
-        assert_eq!(
-            found.summary,
-            "no node has room for it now; a reservation needs free nodes before this job would end"
-        );
-        // 5 days and an hour.
-        let advice: Vec<_> = found
-            .advice
-            .iter()
-            .map(|a| (a.kind, a.value.as_str(), a.text.as_str()))
-            .collect();
-        assert_eq!(
-            advice,
-            [(
-                AdviceKind::TimeLimit,
-                "7260",
-                "with a time limit of 5-01:00:00 or less it would start now in main"
-            )]
-        );
-    }
-
-    /// Field case 058 in words: who holds the licences, and how many there are.
-    #[test]
-    fn licences_in_use() {
-        let scenario = "config Licenses=matlab:3
-             nodes n[1-2] cpus=8
-             running R on=n1 cpus=8 limit=1h licenses=matlab:2
-             job A cpus=1 limit=1h licenses=matlab:2";
-        let found = explained(scenario, "A");
-        assert_eq!(found.reason, Reason::Licenses);
-        assert_eq!(
-            found.summary,
-            "it needs 2 of licence matlab, and 1 of 3 are free"
-        );
-        let blockers: Vec<_> = found
-            .blockers
-            .iter()
-            .map(|b| (b.kind, b.name.as_str(), hours(b.until)))
-            .collect();
-        assert_eq!(blockers, [(BlockerKind::License, "matlab", Some(1))]);
-        assert_eq!(found.advice, []);
-    }
-
-    /// Fewer nodes that are free now are named.
-    #[test]
-    fn fewer_nodes() {
-        let scenario = "nodes n[1-4] cpus=8
-             running R on=n[1-2] cpus=16 limit=1h
-             job A nodes=4 cpus=4 limit=1h";
-        let found = explained(scenario, "A");
-        assert_eq!(
-            found.summary,
-            "it needs 4 nodes at once, and 2 have room now"
-        );
-        let advice: Vec<_> = found
-            .advice
-            .iter()
-            .map(|a| (a.kind, a.value.as_str()))
-            .collect();
-        assert_eq!(advice, [(AdviceKind::Nodes, "2")]);
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(24))]
-
-        /// What is explained is what the next pass says: the same reason and start for every job that waits for resources.
-        #[test]
-        fn agrees_with_the_pass(jobs in proptest::collection::vec(job_words(), 1..25)) {
-            let mut world = World::new(
-                "nodes n[1-2] sockets=2 cores=2 threads=2 mem=1000 features=x
-                 nodes n[3-4] cpus=4 mem=800 gres=gpu:a:2,gpu:b:2 features=x,y
-                 nodes n5 cpus=8 mem=2000 gres=gpu:a:4 features=y
-                 partition main
-                 partition fast nodes=n[3-5] tier=5",
-            );
-            for (at, words) in jobs.iter().enumerate() {
-                world.submit(&format!("j{at}"), words);
-            }
-            world.pass();
-            let next = super::super::plan(&world.cluster, UnixSeconds(world.now), PlanOptions::default());
-            // What the next pass does not repeat is as the last one said.
-            let mut notes: BTreeMap<_, _> = world.last_plan.notes.iter().cloned().collect();
-            notes.extend(next.notes);
-            for (id, note) in notes {
-                if next.starts.iter().any(|start| start.job == id) {
-                    continue;
-                }
-                if !matches!(note.reason, Reason::Resources | Reason::Priority) {
-                    continue;
-                }
-                let found = explain(&world.cluster, UnixSeconds(world.now), id).expect("it waits");
-                prop_assert_eq!(found.expected_start, note.expected_start, "{}", id);
-                prop_assert_eq!(found.reason, note.reason, "{}", id);
-            }
-        }
-    }
-}
+mod tests;

@@ -226,36 +226,13 @@ impl<'a> Pass<'a> {
             .filter_map(|subject| Some((subject, self.start_tasks(subject)?)))
             .filter(|(subject, _)| !subject.magnetic || books_magnetic)
             .collect();
-        let first = waiting
-            .first()
-            .filter(|(subject, _)| !self.done.contains(&subject.job.id));
-        if let Some((subject, tasks)) = first {
-            let (subject, tasks) = match waiting.as_slice() {
-                [_] => (*subject, *tasks),
-                several => self.soonest(several).unwrap_or((*subject, *tasks)),
-            };
-            self.wait(subject, tasks);
-        }
-    }
-
-    /// The partition in which a job that waits in several can start first. It books there only: what it booked in another would
-    /// stand in its own way, and in that of others for nothing.
-    fn soonest<'s>(
-        &mut self,
-        waiting: &[(&'s Subject<'a>, usize)],
-    ) -> Option<(&'s Subject<'a>, usize)> {
-        let mut best: Option<(i64, &Subject<'a>, usize)> = None;
-        for (subject, tasks) in waiting {
-            if self.cannot_book(subject) {
-                continue;
+        match waiting.as_slice() {
+            [(subject, _), ..] if self.done.contains(&subject.job.id) => {}
+            [(subject, tasks)] => {
+                self.wait(subject, *tasks, None);
             }
-            if let Some((time, _)) = self.find_start(subject.class, subject.secs)
-                && best.is_none_or(|(known, ..)| time < known)
-            {
-                best = Some((time, *subject, *tasks));
-            }
+            several => self.wait_in_one(several),
         }
-        best.map(|(_, subject, tasks)| (subject, tasks))
     }
 
     /// Records of jobs that may start, in order; the others get their note.
@@ -336,7 +313,7 @@ impl<'a> Pass<'a> {
             return None;
         }
         let ground = &self.grounds[record.partition];
-        if let Some(reason) = feasible::partition_limits(self.cluster, job, ground.partition) {
+        if let Some(reason) = feasible::partition_limits(job, ground.partition, &ground.policy) {
             // What is larger than all of the partition is told as such.
             let reason = match ResourceRequest::with_policy(&job.request, &ground.policy) {
                 Ok(request)

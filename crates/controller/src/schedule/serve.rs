@@ -339,13 +339,41 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The job does not start now: finds out why and until when, and books `tasks` starts.
-    pub(super) fn wait(&mut self, subject: &Subject<'a>, tasks: usize) {
-        if self.cannot_book(subject) {
+    /// A job that waits in several partitions books in the one where it can start first: what it booked in another would stand in
+    /// its own way, and in that of others for nothing. Later jobs are behind it in all of them.
+    pub(super) fn wait_in_one(&mut self, waiting: &[(&Subject<'a>, usize)]) {
+        let mut open = Vec::new();
+        for (subject, tasks) in waiting {
+            if !self.cannot_book(subject) {
+                let found = self.find_start(subject.class, subject.secs);
+                open.push((*subject, *tasks, found));
+            }
+        }
+        let time =
+            |found: &Option<(i64, Vec<Share>)>| found.as_ref().map_or(i64::MAX, |(time, _)| *time);
+        let soonest = (0..open.len()).min_by_key(|at| time(&open[*at].2));
+        let Some(soonest) = soonest else { return };
+        let (subject, tasks, found) = open.swap_remove(soonest);
+        if !self.wait(subject, tasks, found) {
             return;
         }
-        if self.waits_for_licenses(subject) {
-            return;
+        for (other, _, found) in open {
+            if found.is_some() && self.reserved_for_others(other).is_none() {
+                self.stand_in_line(other);
+            }
+        }
+    }
+
+    /// The job does not start now: finds out why and until when, and books `tasks` starts. `found` is what [`Self::find_start`] gives
+    /// for the first of them, where it is known. True = it waits for resources, and later jobs are behind it.
+    pub(super) fn wait(
+        &mut self,
+        subject: &Subject<'a>,
+        tasks: usize,
+        mut found: Option<(i64, Vec<Share>)>,
+    ) -> bool {
+        if self.cannot_book(subject) || self.waits_for_licenses(subject) {
+            return false;
         }
         let reserved = self.reserved_for_others(subject);
         let reason = match reserved {
@@ -359,14 +387,17 @@ impl<'a> Pass<'a> {
             .parameters
             .bf_max_job_array_resv
             .max(1) as usize;
+        self.fences
+            .enter(self.classes[subject.class].view, &mut self.lines);
         let mut first = None;
         for _ in 0..tasks.min(per_array) {
             if self.reservations >= self.options.max_reservations {
                 break;
             }
-            let found = self.find_start(subject.class, subject.secs);
-            let Some((time, shares)) = found.filter(|(time, _)| self.fences.may_start(*time))
-            else {
+            let next = found
+                .take()
+                .or_else(|| self.find_start(subject.class, subject.secs));
+            let Some((time, shares)) = next.filter(|(time, _)| self.fences.may_start(*time)) else {
                 break;
             };
             self.book(subject, time, &shares);
@@ -374,16 +405,17 @@ impl<'a> Pass<'a> {
         }
         if let Some(text) = reserved {
             self.waits_for_reserved(subject, text, first);
-            return;
+            return false;
         }
         if first.is_none()
             && subject.reservation.is_none()
             && self.reservations < self.options.max_reservations
         {
             self.never_fits(subject);
-            return;
+            return false;
         }
         self.waits_until(subject, reason, first);
+        true
     }
 
     /// Words for a job that reservations alone keep off its nodes.
@@ -476,6 +508,11 @@ impl<'a> Pass<'a> {
     ) {
         let (start, nodes) = self.shown_start(first);
         self.note(subject.job.id, reason, None, start, nodes);
+        self.stand_in_line(subject);
+    }
+
+    /// Later jobs of the partition, or of the reservation, are behind this one.
+    fn stand_in_line(&mut self, subject: &Subject<'a>) {
         match subject.reservation {
             None => {
                 let request = Arc::clone(&self.classes[subject.class].request);

@@ -401,6 +401,46 @@ fn several_partitions() {
     );
 }
 
+/// A job that waits in two partitions books in one; with sched/builtin nothing passes it in the other either.
+#[test]
+fn several_partitions_are_waited_in_together() {
+    let scenario = |scheduler: &str| {
+        format!(
+            "config SchedulerType=sched/{scheduler}
+             nodes n[1-2] cpus=4
+             partition main nodes=n1
+             partition other nodes=n2
+             running R on=n1 cpus=4 limit=1h
+             running S on=n2 cpus=2 limit=2h
+             job A partition=main,other cpus=4 limit=1h prio=900
+             job B partition=other cpus=2 limit=1h prio=100
+             at 0 pass"
+        )
+    };
+    check(
+        &scenario("builtin"),
+        "A pending Resources, start 1h on n1; B pending Priority",
+    );
+    check(
+        &scenario("backfill"),
+        "A pending Resources, start 1h on n1; B starts n2 by backfill",
+    );
+}
+
+/// One thread of a core takes the core (CR_CPU), and gives it back: also on a node that is reserved for another day.
+#[test]
+fn a_thread_gives_its_core_back_on_a_reserved_node() {
+    check(
+        "config SelectTypeParameters=CR_CPU
+         nodes n1 sockets=1 cores=4 threads=2
+         reserve far nodes=n1 start=1000h length=1h users=u
+         running S on=n1 cpus=1 limit=1h
+         job B exclusive limit=1h
+         at 0 pass",
+        "B pending Resources, start 1h on n1",
+    );
+}
+
 /// A quick pass looks at the head of the queue only and leaves the notes of the rest alone.
 #[test]
 fn depth_is_bounded() {

@@ -303,9 +303,13 @@ fn features_exist(cluster: &Cluster, constraint: &Constraint) -> bool {
     })
 }
 
-/// What a partition's own rules say against starting a job in it now.
+/// What a partition's own rules say against starting a job in it now. `policy` is the partition's.
 #[must_use]
-pub fn partition_limits(cluster: &Cluster, job: &Job, partition: &Partition) -> Option<Reason> {
+pub fn partition_limits(
+    job: &Job,
+    partition: &Partition,
+    policy: &PartitionPolicy,
+) -> Option<Reason> {
     let config = &partition.config;
     match config.state {
         PartitionState::Down => return Some(Reason::PartitionDown),
@@ -340,7 +344,6 @@ pub fn partition_limits(cluster: &Cluster, job: &Job, partition: &Partition) -> 
     if crate::schedule::exceeds_time_limit(job, partition) {
         return Some(Reason::PartitionTimeLimit);
     }
-    let policy = PartitionPolicy::of(config, &cluster.config);
     if policy
         .max_mem_per_node
         .is_some_and(|max| request.mem_per_node.is_some_and(|m| m.0 > max))
