@@ -16,6 +16,9 @@ use crate::reservation::occurrence;
 /// Licences by name, with counts.
 pub type Counts = Vec<(String, u64)>;
 
+/// Licences held by jobs, by the reservation of the run and name.
+pub type LicensesHeld = BTreeMap<(Option<u32>, String), u64>;
+
 /// What a job asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Need {
@@ -95,7 +98,7 @@ pub fn holds(job: &Job) -> bool {
 
 /// Licences held by jobs, in all and by reservation of the run.
 #[must_use]
-pub fn held(cluster: &Cluster) -> BTreeMap<(Option<u32>, String), u64> {
+pub fn held(cluster: &Cluster) -> LicensesHeld {
     let mut held = BTreeMap::new();
     for job in cluster.holding.iter().filter_map(|id| cluster.job(*id)) {
         if job.licenses.is_empty() || !holds(job) {
@@ -113,7 +116,7 @@ pub fn held(cluster: &Cluster) -> BTreeMap<(Option<u32>, String), u64> {
 #[must_use]
 pub fn kept_for_others(
     cluster: &Cluster,
-    held: &BTreeMap<(Option<u32>, String), u64>,
+    held: &LicensesHeld,
     name: &str,
     own: Option<u32>,
     (from, to): (i64, i64),
@@ -138,7 +141,7 @@ pub fn kept_for_others(
 #[must_use]
 pub fn available(
     cluster: &Cluster,
-    held: &BTreeMap<(Option<u32>, String), u64>,
+    held: &LicensesHeld,
     name: &str,
     own: Option<u32>,
     to: i64,

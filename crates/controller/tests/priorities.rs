@@ -8,13 +8,14 @@ use sluice_controller::command::hold::{HoldKind, hold_targets};
 use sluice_controller::command::priority::cycle_if_due;
 use sluice_controller::command::top::top;
 use sluice_controller::command::update::update_targets;
-use sluice_controller::command::{policy, suspend};
+use sluice_controller::command::{policy, reservation, suspend};
 use sluice_controller::priority::report::FactorReader;
 use sluice_model::accounting::{AssociationRecord, QosRecord, UserRecord};
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::ids::JobId;
 use sluice_model::job::{JobDescription, JobUpdate};
-use sluice_model::time::UnixSeconds;
+use sluice_model::reservation::ReservationRequest;
+use sluice_model::time::{TimeLimit, UnixSeconds};
 use sluice_model::tres::TresKind;
 use world::{ALICE, BOB, CONF, ROOT, World, cpus};
 
@@ -368,6 +369,66 @@ fn usage_is_set_back_by_hand() {
     let standings = &w.cluster.usage.standings;
     assert_eq!(standings[&4].effective_usage, 0.0);
     assert_eq!(standings[&3].effective_usage, 1.0);
+}
+
+/// An account and one inside it that move in one change take their usage along once: what is above their old place has none of it
+/// left, what is above the new one has all of it.
+#[test]
+fn usage_follows_accounts_that_move_together() {
+    let mut w = world("PriorityDecayHalfLife=0\nPriorityUsageResetPeriod=YEARLY");
+    let normal = || vec![qos(1, "normal", 0)];
+    let mut tree = rows();
+    tree.push(row(8, "outer", "", "root", Some(1)));
+    tree[1].parent_account = "outer".to_owned();
+    load(&mut w, tree.clone(), normal());
+    let job = w.submit(cpus(2));
+    w.pass();
+    later(&mut w, 100);
+    w.finish(job, WaitStatus::SUCCESS);
+    let used = |w: &World| [1, 8, 2, 3].map(|id| raw(w, id));
+    assert_eq!(used(&w), [200.0, 200.0, 200.0, 0.0]);
+    // bio leaves outer for phy, and outer goes below phy as well.
+    tree[1].parent_account = "phy".to_owned();
+    tree[7].parent_account = "phy".to_owned();
+    load(&mut w, tree, normal());
+    assert_eq!(used(&w), [200.0, 0.0, 200.0, 200.0]);
+}
+
+/// Reservations and licence weights ask for what a job has, however it came by it: the account's default QOS lets a job in, and
+/// licences count in every form that `-L` takes.
+#[test]
+fn defaults_and_licences_are_those_of_the_job() {
+    let mut w = world("Licenses=matlab:5\nPriorityWeightTRES=license/matlab=1000");
+    let mut tree = rows();
+    tree[1].default_qos = "long".to_owned();
+    tree[1].qos = Some(vec!["normal".to_owned(), "long".to_owned()]);
+    load(&mut w, tree, vec![qos(1, "normal", 0), qos(2, "long", 0)]);
+    let wanted = ReservationRequest {
+        name: "r".to_owned(),
+        start_time: Some(w.now),
+        duration: Some(TimeLimit::Minutes(600)),
+        node_counts: vec![1],
+        qos: Some("long".to_owned()),
+        ..ReservationRequest::default()
+    };
+    w.run(|t| reservation::create(t, &wanted, &ROOT))
+        .expect("made");
+    let in_it = |qos: Option<&str>| JobDescription {
+        reservation: Some("r".to_owned()),
+        qos: qos.map(str::to_owned),
+        time_limit: Some(TimeLimit::Minutes(10)),
+        ..cpus(1)
+    };
+    assert!(w.try_submit(in_it(None), &ALICE).is_ok());
+    assert!(w.try_submit(in_it(Some("normal")), &ALICE).is_err());
+    // 2 of 5, as `=` gives them; 1 and 2 in two items: 1000 × 2/5 and 1000 × 3/5.
+    for (text, expected) in [("matlab=2", 400), ("matlab:1,matlab:2", 600)] {
+        let job = w.submit(JobDescription {
+            licenses: Some(text.to_owned()),
+            ..cpus(1)
+        });
+        assert_eq!(priority(&w, job), expected, "{text}");
+    }
 }
 
 /// Fair share moves priorities at the next cycle, and who used less starts first.

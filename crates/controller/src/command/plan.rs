@@ -13,6 +13,7 @@ use super::{dependency, job_end, mail, step_extern};
 use crate::cluster::{Allocation, Cluster};
 use crate::effect::Effect;
 use crate::event::Event;
+use crate::license::LicensesHeld;
 use crate::plan::{Plan, PlannedStart};
 use crate::queue::eligibility;
 use crate::select::shared_gres;
@@ -43,11 +44,18 @@ pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
     }
     // What a component is told is about all of them, so that all must have their nodes first.
     let mut components = Vec::new();
-    let torn = torn_components(transaction.cluster, &plan.starts, transaction.now);
+    let mut held = LicensesHeld::new();
+    if plan.starts.iter().any(|start| !start.licenses.is_empty()) {
+        held = license::held(transaction.cluster);
+    }
+    let torn = torn_components(transaction.cluster, &plan.starts, &held, transaction.now);
     let closed = sharing::shut_out(transaction.cluster, &plan.starts);
     for start in plan.starts {
         let shut_out = torn.contains(&start.job) || closed.contains(&start.job);
-        if !shut_out && still_fits(transaction.cluster, &start, transaction.now) {
+        if !shut_out && still_fits(transaction.cluster, &start, &held, transaction.now) {
+            for (name, count) in &start.licenses {
+                *held.entry((start.reservation, name.clone())).or_default() += count;
+            }
             let id = start_job(transaction, start);
             outcome.started += 1;
             let in_group = transaction
@@ -103,6 +111,7 @@ pub fn carry_out(transaction: &mut Transaction<'_>, plan: Plan) -> PlanOutcome {
 fn torn_components(
     cluster: &Cluster,
     starts: &[PlannedStart],
+    held: &LicensesHeld,
     now: sluice_model::time::UnixSeconds,
 ) -> std::collections::BTreeSet<JobId> {
     let mut torn = std::collections::BTreeSet::new();
@@ -116,7 +125,7 @@ fn torn_components(
             ended
                 || starts
                     .iter()
-                    .any(|other| other.job == id && still_fits(cluster, other, now))
+                    .any(|other| other.job == id && still_fits(cluster, other, held, now))
         });
         if !whole {
             torn.insert(start.job);
@@ -143,6 +152,7 @@ fn mark_planned_nodes(cluster: &mut Cluster) {
 fn still_fits(
     cluster: &Cluster,
     start: &PlannedStart,
+    held: &LicensesHeld,
     now: sluice_model::time::UnixSeconds,
 ) -> bool {
     let Some(job) = cluster.job(start.job) else {
@@ -165,7 +175,7 @@ fn still_fits(
     !start.allocation.nodes.is_empty()
         && allocation_is_free(cluster, &start.allocation, &Owner::of(&job.request))
         && reservations_allow(cluster, start, now)
-        && licenses_allow(cluster, start, now)
+        && licenses_allow(cluster, start, held, now)
 }
 
 /// No reservation keeps the job off what it would get; the one it is to run in is there, and it may use it.
@@ -200,15 +210,12 @@ fn reservations_allow(
 fn licenses_allow(
     cluster: &Cluster,
     start: &PlannedStart,
+    held: &LicensesHeld,
     now: sluice_model::time::UnixSeconds,
 ) -> bool {
-    if start.licenses.is_empty() {
-        return true;
-    }
-    let held = license::held(cluster);
     let end = now.0.saturating_add(schedule::limit_secs(start.time_limit));
     start.licenses.iter().all(|(name, count)| {
-        *count <= license::available(cluster, &held, name, start.reservation, end, now)
+        *count <= license::available(cluster, held, name, start.reservation, end, now)
     })
 }
 

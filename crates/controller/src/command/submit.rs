@@ -196,11 +196,7 @@ pub fn prepare(
     if request.reservation.as_deref() == Some("") {
         request.reservation = None;
     }
-    let account = request
-        .account
-        .clone()
-        .or_else(|| submission.default_account.clone())
-        .unwrap_or_default();
+    let charge = Charge::of(cluster, submission, &request);
     access::check_names(
         cluster,
         request.reservation.as_deref(),
@@ -208,8 +204,8 @@ pub fn prepare(
             uid: request.uid,
             user: &submission.user_name,
             groups: &submission.group_names,
-            account: &account,
-            qos: request.qos.as_deref().unwrap_or("normal"),
+            account: &charge.account,
+            qos: &charge.qos,
             partitions: &request.partitions,
         },
     )?;
@@ -309,6 +305,40 @@ fn parse_array(cluster: &Cluster, text: Option<&str>) -> Result<Option<ArraySpec
             size - 1
         ))),
         Some(_) => Ok(Some(spec)),
+    }
+}
+
+/// What a job is charged to: as asked for, else by default. The association may be one for its first partition.
+struct Charge {
+    account: String,
+    association: Option<u32>,
+    qos: String,
+}
+
+impl Charge {
+    fn of(cluster: &Cluster, submission: &Submission, request: &JobDescription) -> Self {
+        let policy = &cluster.policy;
+        let user = &submission.user_name;
+        let by_policy = || policy.default_account(&cluster.config.cluster_name, user);
+        let account = request
+            .account
+            .clone()
+            .or_else(|| submission.default_account.clone())
+            .or_else(|| by_policy().map(str::to_owned))
+            .unwrap_or_default();
+        let partition = request.partitions.first().map_or("", String::as_str);
+        let association = policy.association_for(&account, user, partition);
+        let by_association = || association.and_then(|id| policy.default_qos(id));
+        let qos = request
+            .qos
+            .clone()
+            .or_else(|| by_association().map(str::to_owned))
+            .unwrap_or_else(|| DEFAULT_QOS.to_owned());
+        Self {
+            account,
+            association,
+            qos,
+        }
     }
 }
 
@@ -523,26 +553,13 @@ fn record(
         pending: spec,
     });
     let requeue = request.requeue.unwrap_or(cluster.config.jobs.job_requeue);
-    let policy = &cluster.policy;
-    let user = &submission.user_name;
-    let default_account = || {
-        let name = policy.default_account(&cluster.config.cluster_name, user)?;
-        Some(name.to_owned())
-    };
-    let account = request
-        .account
-        .clone()
-        .or_else(|| submission.default_account.clone())
-        .or_else(default_account)
-        .unwrap_or_default();
     let partition = request.partitions.first().cloned().unwrap_or_default();
-    let association = policy.association_for(&account, user, &partition);
-    let qos = request
-        .qos
-        .clone()
-        .or_else(|| Some(policy.default_qos(association?)?.to_owned()))
-        .unwrap_or_else(|| DEFAULT_QOS.to_owned());
-    let qos_id = policy.tree().qos_id(&qos);
+    let Charge {
+        account,
+        association,
+        qos,
+    } = Charge::of(cluster, submission, &request);
+    let qos_id = cluster.policy.tree().qos_id(&qos);
     Job {
         id,
         array,

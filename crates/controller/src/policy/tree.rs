@@ -18,6 +18,8 @@ pub struct Branch {
     pub share_parent: Option<u32>,
     /// What shares in its level, by id. An account with `Fairshare=parent` is left out, and what is below it is here.
     pub share_children: Vec<u32>,
+    /// Shares of those added up, those with `parent` left out.
+    pub level_shares: u64,
     /// A user's row.
     pub is_user: bool,
     /// Its shares; `None` = `parent`.
@@ -80,6 +82,7 @@ impl Tree {
                     parent,
                     share_parent: None,
                     share_children: Vec::new(),
+                    level_shares: 0,
                     is_user,
                     shares: record.shares,
                 },
@@ -125,11 +128,13 @@ impl Tree {
                 continue;
             };
             branch.share_parent = above;
-            let takes_part = branch.is_user || branch.shares.is_some();
+            let shares = branch.shares;
+            let takes_part = branch.is_user || shares.is_some();
             if let Some(above) = above.filter(|_| takes_part)
                 && let Some(above) = self.branches.get_mut(&above)
             {
                 above.share_children.push(id);
+                above.level_shares += u64::from(shares.unwrap_or(0));
             }
         }
     }
@@ -204,13 +209,8 @@ impl Tree {
     /// The shares of a level added up, those with `parent` left out.
     #[must_use]
     pub fn level_shares(&self, parent: u32) -> u64 {
-        self.branches.get(&parent).map_or(0, |branch| {
-            branch
-                .share_children
-                .iter()
-                .filter_map(|id| self.shares(*id))
-                .map(u64::from)
-                .sum()
-        })
+        self.branches
+            .get(&parent)
+            .map_or(0, |branch| branch.level_shares)
     }
 }

@@ -12,6 +12,7 @@ use super::factors::{self, Factors, SizeInput, TresFactor, Weights};
 use super::scale::Sizes;
 use super::{JobPriority, Rank, Scale, accrue_time};
 use crate::cluster::{Allocation, Cluster, Job, Partition};
+use crate::license;
 use crate::select::{self, ResourceRequest};
 
 /// Option of the request that holds the site factor.
@@ -479,11 +480,9 @@ fn amount(tres: &Tres, job: &Job, kind: &TresKind) -> u64 {
     let TresKind::License(name) = kind else {
         return tres.get(kind);
     };
-    let asked = job.request.licenses.as_deref().unwrap_or_default();
+    let asked = license::need_of(job).items;
     asked
-        .split([',', '|'])
-        .map(|item| item.rsplit_once([':', '*']).unwrap_or((item, "1")))
-        .find(|(one, _)| one.trim() == name)
-        .and_then(|(_, count)| count.trim().parse().ok())
-        .unwrap_or(0)
+        .into_iter()
+        .find(|(one, _)| one == name)
+        .map_or(0, |(_, count)| count)
 }

@@ -265,31 +265,45 @@ pub fn set_qos(cluster: &mut Cluster, id: u32, raw: f64) {
 pub fn follow(cluster: &mut Cluster, before: &crate::policy::Policy) {
     let policy = Arc::clone(&cluster.policy);
     let known: Vec<u32> = cluster.usage.associations.keys().copied().collect();
+    let parent =
+        |tree: &crate::policy::Tree, id: u32| tree.branch(id).and_then(|branch| branch.parent);
+    let mut moved = Vec::new();
     for id in known {
         if policy.association(id).is_none() {
             cluster.usage.associations.remove(&id);
-            continue;
+        } else if before.association(id).is_some()
+            && parent(before.tree(), id) != parent(policy.tree(), id)
+        {
+            moved.push(id);
         }
-        let parent = |tree: &crate::policy::Tree| tree.branch(id).and_then(|branch| branch.parent);
-        let (old, new) = (parent(before.tree()), parent(policy.tree()));
-        if before.association(id).is_none() || old == new {
-            continue;
-        }
-        let Some(usage) = cluster.usage.associations.get(&id).cloned() else {
-            continue;
-        };
-        for above in old.iter().flat_map(|above| before.path(*above)) {
+    }
+    // What moves out of something that moves too is taken from it first, so that nothing is moved twice.
+    moved.sort_by_key(|id| std::cmp::Reverse(before.path(*id).count()));
+    for id in &moved {
+        let usage = cluster
+            .usage
+            .associations
+            .get(id)
+            .cloned()
+            .unwrap_or_default();
+        for above in before.path(*id).skip(1) {
             if let Some(total) = cluster.usage.associations.get_mut(&above) {
                 total.sub(&usage);
             }
         }
-        for above in new.iter().flat_map(|above| policy.path(*above)) {
-            cluster
-                .usage
-                .associations
-                .entry(above)
-                .or_default()
-                .add(&usage, 1.0);
+    }
+    // And in at the top first, so that nothing is counted in on its way down.
+    moved.sort_by_key(|id| policy.path(*id).count());
+    for id in &moved {
+        let usage = cluster
+            .usage
+            .associations
+            .get(id)
+            .cloned()
+            .unwrap_or_default();
+        for above in policy.path(*id).skip(1) {
+            let total = cluster.usage.associations.entry(above).or_default();
+            total.add(&usage, 1.0);
         }
     }
     let known: Vec<u32> = cluster.usage.qos.keys().copied().collect();

@@ -41,6 +41,7 @@ pub fn standings(
         .map(|(id, _)| (tree.path(id).count(), id))
         .collect();
     ids.sort_unstable();
+    let mut used_in_level: BTreeMap<u32, f64> = BTreeMap::new();
     for (_, id) in ids {
         let Some(branch) = tree.branch(id) else {
             continue;
@@ -55,15 +56,15 @@ pub fn standings(
                 let own = f64::from(own);
                 let shares = parent.norm_shares * part(own, level);
                 let effective = if depth_oblivious {
-                    let of_level = tree.branch(parent_id).map_or(0.0, |branch| {
-                        branch
-                            .share_children
-                            .iter()
+                    let of_level = used_in_level.entry(parent_id).or_insert_with(|| {
+                        let branch = tree.branch(parent_id);
+                        let level = branch.iter().flat_map(|branch| &branch.share_children);
+                        level
                             .filter(|id| tree.shares(**id).is_some())
                             .map(|id| norm_usage(*id))
                             .sum()
                     });
-                    oblivious(shares, used, of_level, &parent)
+                    oblivious(shares, used, *of_level, &parent)
                 } else if parent_id == root {
                     used
                 } else if level <= 0.0 {

@@ -20,15 +20,10 @@ pub fn standings(policy: &Policy, usage: &UsageState) -> BTreeMap<u32, Standing>
         return BTreeMap::new();
     };
     let all = usage.raw(root);
-    let levels: BTreeMap<u32, u64> = tree
-        .branches()
-        .filter(|(_, branch)| !branch.share_children.is_empty())
-        .map(|(id, _)| (id, tree.level_shares(id)))
-        .collect();
     let norm_shares = |id: u32| {
         let branch = tree.branch(id)?;
         let parent = branch.share_parent?;
-        let level = levels.get(&parent).copied().unwrap_or(0);
+        let level = tree.level_shares(parent);
         Some(part(f64::from(branch.shares?), level as f64))
     };
     let mut standings = BTreeMap::new();
