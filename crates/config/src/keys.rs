@@ -12,7 +12,7 @@ mod records;
 pub(crate) use check_value::{
     is_unlimited, parse_bool, parse_exit_codes, parse_port_range, parse_tres_weights, split_list,
 };
-pub(crate) use pending::has_no_effect_yet;
+pub(crate) use pending::{has_no_effect_yet, scheduler_items_without_effect};
 
 /// What a value must look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

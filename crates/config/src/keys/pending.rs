@@ -27,6 +27,19 @@ const GLOBAL: &[&str] = &[
 
 const PARTITION: &[&str] = &["AllocNodes", "GraceTime", "PreemptMode", "QOS"];
 
+/// Items of SchedulerParameters that change what starts, when, or for whom. Those about Slurm's locks, threads and pauses
+/// (bf_yield_interval, max_rpc_cnt, defer …) are not here: there is nothing that they could steer.
+#[rustfmt::skip]
+const SCHEDULER_ITEMS: &[&str] = &[
+    "assoc_limit_stop", "bf_busy_nodes", "bf_hetjob_immediate", "bf_hetjob_prio", "bf_job_part_count_reserve",
+    "bf_max_job_assoc", "bf_max_job_part", "bf_max_job_start", "bf_max_job_user", "bf_max_job_user_part",
+    "bf_min_age_reserve", "bf_min_prio_reserve", "bf_topopt_enable", "delay_boot", "disable_hetjob_steps",
+    "disable_job_shrink", "extra_constraints", "max_array_tasks", "max_depend_depth", "pack_serial_at_end",
+    "partition_job_depth", "preempt_reorder_count", "preempt_send_user_signal", "preempt_strict_order",
+    "preempt_youngest_first", "reduce_completing_frag", "requeue_on_resume_failure", "salloc_wait_nodes",
+    "sbatch_wait_nodes", "sched_max_job_start", "spec_cores_first", "time_min_as_soft_limit", "whole_hetjob",
+];
+
 /// Values that ask for nothing, or for what happens anyway.
 const NOTHING: &[&str] = &[
     "",
@@ -56,9 +69,26 @@ pub(crate) fn has_no_effect_yet(scope: Scope, key: &str, value: &str) -> bool {
     keys.contains(&key) && !NOTHING.contains(&asked)
 }
 
+/// The items of SchedulerParameters that have no effect yet, as they were written.
+pub(crate) fn scheduler_items_without_effect(value: &str) -> impl Iterator<Item = &str> {
+    value.split(',').map(str::trim).filter(|item| {
+        let name = item.split('=').next().unwrap_or_default();
+        SCHEDULER_ITEMS.contains(&name)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What limits jobs is named, what steers Slurm's threads is not.
+    #[test]
+    fn items_that_would_change_what_starts() {
+        let value =
+            "bf_continue, bf_max_job_user=20,bf_yield_interval=5,salloc_wait_nodes,bf_licenses";
+        let found: Vec<&str> = scheduler_items_without_effect(value).collect();
+        assert_eq!(found, ["bf_max_job_user=20", "salloc_wait_nodes"]);
+    }
 
     /// Only what asks for something is mentioned.
     #[test]

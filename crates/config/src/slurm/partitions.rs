@@ -370,7 +370,6 @@ fn select(
     Some((unit, lower.ends_with("_memory")))
 }
 
-/// Alternate= must name a partition.
 /// Topology= names a network of topology.yaml; without that file the only one is `default`.
 pub(crate) fn check_topologies(
     partitions: &[PartitionConfig],
@@ -394,6 +393,7 @@ pub(crate) fn check_topologies(
     }
 }
 
+/// Alternate= must name a partition.
 pub(crate) fn check_alternates(
     partitions: &[PartitionConfig],
     lines: &[Values],

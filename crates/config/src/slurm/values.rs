@@ -5,8 +5,8 @@
 
 use super::statement::Pair;
 use crate::diagnostic::{Detail, Diagnostics, Origin};
-use crate::keys::has_no_effect_yet;
 use crate::keys::{Class, Key, Kind, Scope};
+use crate::keys::{has_no_effect_yet, scheduler_items_without_effect};
 use crate::keys::{is_unlimited, parse_bool, split_list};
 use std::collections::BTreeMap;
 
@@ -308,6 +308,16 @@ fn report_standing(scope: Scope, key: &'static Key, pair: &Pair, diags: &mut Dia
                 detail,
                 "is read and checked, and has no effect yet",
             );
+        }
+        (None, Class::A | Class::B) if key.name == "SchedulerParameters" => {
+            for item in scheduler_items_without_effect(&pair.value) {
+                diags.warn_once(
+                    format!("{subject} {item}"),
+                    &pair.origin,
+                    Detail::pair(key.name, item),
+                    "is read and checked, and has no effect yet",
+                );
+            }
         }
         (None, Class::A | Class::B) => {}
     }
