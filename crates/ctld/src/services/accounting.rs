@@ -23,14 +23,14 @@ use sluice_model::error_code::ErrorCode;
 use sluice_model::time::UnixSeconds;
 use sluice_proto::v1::accounting_server::Accounting;
 use sluice_proto::v1::{
-    AddAccountsRequest, AddClusterRequest, AddQosRequest, AddReply, AddResourceRequest,
-    AddUsersRequest, ChangeReply, DeleteRequest, EventRecord, JobRecordsChunk, ListAccountsReply,
-    ListAccountsRequest, ListAssociationsReply, ListAssociationsRequest, ListClustersReply,
-    ListClustersRequest, ListEventsReply, ListEventsRequest, ListQosReply, ListQosRequest,
-    ListResourcesReply, ListResourcesRequest, ListRunawayJobsReply, ListRunawayJobsRequest,
-    ListTransactionsReply, ListTransactionsRequest, ListTresReply, ListTresRequest, ListUsersReply,
-    ListUsersRequest, ListWckeysReply, ListWckeysRequest, ModifyRequest, QueryJobsRequest,
-    SetCoordinatorsRequest,
+    AccountingEntity, AddAccountsRequest, AddClusterRequest, AddQosRequest, AddReply,
+    AddResourceRequest, AddUsersRequest, ChangeReply, DeleteRequest, EventRecord, JobRecordsChunk,
+    ListAccountsReply, ListAccountsRequest, ListAssociationsReply, ListAssociationsRequest,
+    ListClustersReply, ListClustersRequest, ListEventsReply, ListEventsRequest, ListQosReply,
+    ListQosRequest, ListResourcesReply, ListResourcesRequest, ListRunawayJobsReply,
+    ListRunawayJobsRequest, ListTransactionsReply, ListTransactionsRequest, ListTresReply,
+    ListTresRequest, ListUsersReply, ListUsersRequest, ListWckeysReply, ListWckeysRequest,
+    ModifyRequest, QueryJobsRequest, SetCoordinatorsRequest,
 };
 use sluice_proto::{Wire, status_from};
 use tokio_stream::Stream;
@@ -105,20 +105,9 @@ impl AccountingService {
         }
     }
 
-    /// Usage of the rows and QOS that were named is set.
-    async fn set_usage(&self, own: &str, reply: &ChangeReply, value: f64) -> Result<(), Status> {
-        let rows: Vec<u32> = reply
-            .associations
-            .iter()
-            .filter(|row| row.cluster == own)
-            .map(|row| row.id)
-            .collect();
-        // Names of users and accounts are in the reply beside their rows; those of QOS come alone.
-        let names = if rows.is_empty() {
-            reply.names.clone()
-        } else {
-            Vec::new()
-        };
+    /// Usage of what was changed is set.
+    async fn set_usage(&self, changed: UsageOf, value: f64) -> Result<(), Status> {
+        let UsageOf { rows, qos: names } = changed;
         self.shared
             .core
             .run(move |transaction| {
@@ -141,6 +130,32 @@ impl AccountingService {
         } else {
             let text = format!("Access/permission denied (Only admins can {what})");
             Err(status_from(ErrorCode::AccessDenied, text))
+        }
+    }
+}
+
+/// Whose usage a change sets on this cluster.
+#[derive(Debug, PartialEq, Eq)]
+struct UsageOf {
+    /// Ids of associations.
+    rows: Vec<u32>,
+    /// Names of QOS.
+    qos: Vec<String>,
+}
+
+impl UsageOf {
+    /// Of QOS those that were named; of everything else its rows of the cluster `own`, whatever is named beside them.
+    fn changed(entity: AccountingEntity, own: &str, reply: &ChangeReply) -> Self {
+        if entity == AccountingEntity::Qos {
+            return Self {
+                rows: Vec::new(),
+                qos: reply.names.clone(),
+            };
+        }
+        let rows = reply.associations.iter().filter(|row| row.cluster == own);
+        Self {
+            rows: rows.map(|row| row.id).collect(),
+            qos: Vec::new(),
         }
     }
 }
@@ -397,11 +412,12 @@ impl Accounting for AccountingService {
         let own = self.own_cluster();
         let rights = self.rights(&identity);
         let request = request.into_inner();
-        let usage = changing::usage_set(&request);
+        let (entity, usage) = (request.entity(), changing::usage_set(&request));
         let reply = changing::modify(store, &identity, rights, &own, request).await?;
         self.after_change(changes).await;
         if let Some(value) = usage.filter(|_| changes) {
-            self.set_usage(&own, &reply, value).await?;
+            let changed = UsageOf::changed(entity, &own, &reply);
+            self.set_usage(changed, value).await?;
         }
         Ok(Response::new(reply))
     }

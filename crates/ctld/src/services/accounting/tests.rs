@@ -568,3 +568,32 @@ async fn coordinators_work_below_their_accounts_only() {
         .collect();
     assert_eq!(limits, [("carol", Some(3)), ("bob", None)]);
 }
+
+/// A user or an account is no QOS of the same name, also when all its rows are another cluster's.
+#[test]
+fn usage_is_set_on_what_the_request_is_about() {
+    use v1::AccountingEntity::{Account, Qos};
+    let row = |id: u32, cluster: &str| v1::AssociationRecord {
+        id,
+        cluster: cluster.to_owned(),
+        ..Default::default()
+    };
+    let reply = |associations| ChangeReply {
+        names: vec!["normal".to_owned()],
+        associations,
+        ..Default::default()
+    };
+    let changed = |entity, reply| UsageOf::changed(entity, "oracle", &reply);
+    let rows = |rows: &[u32]| UsageOf {
+        rows: rows.to_vec(),
+        qos: Vec::new(),
+    };
+    assert_eq!(changed(Account, reply(vec![row(7, "other")])), rows(&[]));
+    let both = vec![row(7, "other"), row(8, "oracle")];
+    assert_eq!(changed(Account, reply(both)), rows(&[8]));
+    let qos = UsageOf {
+        rows: Vec::new(),
+        qos: vec!["normal".to_owned()],
+    };
+    assert_eq!(changed(Qos, reply(Vec::new())), qos);
+}
