@@ -245,4 +245,11 @@ mod tests {
             "{\"t\":[]}\n"
         );
     }
+
+    /// Indices of devices.
+    #[test]
+    fn ranges_of_indices() {
+        assert_eq!(index_ranges(&[0, 1, 4]), "0-1,4");
+        assert_eq!(index_ranges(&[]), "N/A");
+    }
 }

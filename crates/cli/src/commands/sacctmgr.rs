@@ -7,6 +7,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use sluice_proto::v1;
+use tonic::Status;
 
 use super::caller::Place;
 use super::sacctmgr_add::add;
@@ -15,6 +16,7 @@ use super::sacctmgr_delete::delete;
 use super::sacctmgr_dump::dump;
 use super::sacctmgr_file::load;
 use super::sacctmgr_show::show;
+use super::sacctmgr_words::Words;
 use super::scontrol::{is_keyword, words_of};
 use super::{block_on, version_text};
 use crate::client::{Client, ClientError};
@@ -44,6 +46,35 @@ impl Session {
             output::error_line("Can't run this command in readonly mode.");
         }
         self.readonly
+    }
+
+    /// The entity that a changing command is about and the words after it; what is wrong is told.
+    pub fn entity_to_change<'w>(
+        &self,
+        verb: &str,
+        entities: &str,
+        words: &'w [String],
+    ) -> Option<(&'w str, Words)> {
+        if self.refuses_changes() {
+            return None;
+        }
+        let Some((entity, rest)) = words.split_first() else {
+            no_entity(verb, entities);
+            return None;
+        };
+        Some((entity, Words::new(rest)))
+    }
+
+    /// Shows what would be done, asks, and does it.
+    pub async fn carry_out<R>(
+        &self,
+        plan: &[String],
+        change: impl Future<Output = Result<R, Status>>,
+    ) -> Result<i32, ClientError> {
+        if self.approves(plan) {
+            change.await?;
+        }
+        Ok(0)
     }
 
     /// Shows what would be done, and asks whether to do it.
@@ -290,7 +321,7 @@ async fn ping() -> Result<i32, ClientError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sacctmgr_add::association_lines;
+    use super::super::sacctmgr_add::{ACCOUNT_WIDTH, association_lines};
     use super::super::sacctmgr_show::depth;
     use super::*;
     use sluice_model::accounting::AssociationRecord;
@@ -313,7 +344,7 @@ mod tests {
             AssociationRecord::new("oracle", "newacct", "carol"),
         ];
         assert_eq!(
-            association_lines(&rows),
+            association_lines(&rows, ACCOUNT_WIDTH),
             [
                 "  C = oracle     A = newacct             ",
                 "  C = oracle     A = newacct              U = carol    "

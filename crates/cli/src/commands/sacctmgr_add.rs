@@ -16,13 +16,9 @@ use crate::client::{Client, ClientError};
 use crate::output;
 
 pub(super) async fn add(session: &Session, words: &[String]) -> Result<i32, ClientError> {
-    if session.refuses_changes() {
+    let Some((entity, words)) = session.entity_to_change("add", ENTITIES, words) else {
         return Ok(1);
-    }
-    let Some((entity, rest)) = words.split_first() else {
-        return Ok(no_entity("add", ENTITIES));
     };
-    let words = Words::new(rest);
     let result = match entity.to_ascii_lowercase().as_str() {
         word if is_keyword(word, "accounts", 1) || is_keyword(word, "accts", 4) => {
             add_accounts(session, &words).await
@@ -58,11 +54,17 @@ fn is_no_change(text: &str) -> bool {
         .any(|begin| text.trim_start().starts_with(begin))
 }
 
-/// Rows as sacctmgr shows them: `  C = oracle     A = bio                  U = alice    `.
-pub(super) fn association_lines(rows: &[AssociationRecord]) -> Vec<String> {
+/// Least width of an account's name where rows are added and changed.
+pub(super) const ACCOUNT_WIDTH: usize = 20;
+
+/// Rows as sacctmgr shows them, here with [`ACCOUNT_WIDTH`]: `  C = oracle     A = bio                  U = alice    `.
+pub(super) fn association_lines(rows: &[AssociationRecord], account_width: usize) -> Vec<String> {
     rows.iter()
         .map(|row| {
-            let mut line = format!("  C = {:<10} A = {:<20}", row.cluster, row.account);
+            let mut line = format!(
+                "  C = {:<10} A = {:<account_width$}",
+                row.cluster, row.account
+            );
             if !row.user.is_empty() {
                 line.push_str(&format!(" U = {:<9}", row.user));
             }
@@ -71,6 +73,13 @@ pub(super) fn association_lines(rows: &[AssociationRecord]) -> Vec<String> {
             }
             line
         })
+        .collect()
+}
+
+/// A heading and the names below it.
+pub(super) fn named(title: &str, names: &[String]) -> Vec<String> {
+    std::iter::once(title.to_owned())
+        .chain(names.iter().map(|name| format!("  {name}")))
         .collect()
 }
 
@@ -126,8 +135,7 @@ async fn add_accounts(session: &Session, words: &Words) -> Result<i32, ClientErr
     let rows: Vec<AssociationRecord> = records(plan.associations)?;
     let mut text = Vec::new();
     if !plan.added.is_empty() {
-        text.push(" Adding Account(s)".to_string());
-        text.extend(plan.added.iter().map(|name| format!("  {name}")));
+        text.extend(named(" Adding Account(s)", &plan.added));
         text.push(" Settings".to_string());
         text.push(format!(
             "  {:<15} = {}",
@@ -141,7 +149,7 @@ async fn add_accounts(session: &Session, words: &Words) -> Result<i32, ClientErr
         ));
     }
     text.push(" Associations =".to_string());
-    text.extend(association_lines(&rows));
+    text.extend(association_lines(&rows, ACCOUNT_WIDTH));
     if !parent.is_empty() || !shown.is_empty() {
         text.push(" Settings".to_string());
         // The place in the tree stands before priority and QOS.
@@ -259,8 +267,7 @@ async fn add_users(session: &Session, words: &Words) -> Result<i32, ClientError>
     }
     let mut text = Vec::new();
     if !plan.added.is_empty() {
-        text.push(" Adding User(s)".to_string());
-        text.extend(plan.added.iter().map(|name| format!("  {name}")));
+        text.extend(named(" Adding User(s)", &plan.added));
         text.push(" Settings".to_string());
         if let Some(account) = default_account {
             text.push(format!("  Default Account = {account}"));
@@ -274,7 +281,7 @@ async fn add_users(session: &Session, words: &Words) -> Result<i32, ClientError>
     }
     if !rows.is_empty() {
         text.push(" Associations =".to_string());
-        text.extend(association_lines(&rows));
+        text.extend(association_lines(&rows, ACCOUNT_WIDTH));
     }
     if !plan.wckeys.is_empty() {
         text.push(" WCKeys =".to_string());
@@ -289,17 +296,13 @@ async fn add_users(session: &Session, words: &Words) -> Result<i32, ClientError>
         text.push(" Non Default Settings".to_string());
         text.extend(shown);
     }
-    if !session.approves(&text) {
-        return Ok(0);
-    }
-    client
-        .accounting()
-        .add_users(v1::AddUsersRequest {
-            dry_run: false,
-            ..request
-        })
-        .await?;
-    Ok(0)
+    let request = v1::AddUsersRequest {
+        dry_run: false,
+        ..request
+    };
+    session
+        .carry_out(&text, client.accounting().add_users(request))
+        .await
 }
 
 async fn add_clusters(session: &Session, words: &Words) -> Result<i32, ClientError> {
@@ -399,25 +402,20 @@ async fn add_qos(session: &Session, words: &Words) -> Result<i32, ClientError> {
         output::line(NOTHING_NEW);
         return Ok(1);
     }
-    let mut text = vec![" Adding QOS(s)".to_string()];
-    text.extend(plan.names.iter().map(|name| format!("  {name}")));
+    let mut text = named(" Adding QOS(s)", &plan.names);
     text.push(" Settings".to_string());
     let shown = lines(Of::Qos, &assignments);
     if !shown.iter().any(|line| line.starts_with("  Description")) {
         text.push(format!("  {:<14} = {}", "Description", plan.names[0]));
     }
     text.extend(shown);
-    if !session.approves(&text) {
-        return Ok(0);
-    }
-    client
-        .accounting()
-        .add_qos(v1::AddQosRequest {
-            dry_run: false,
-            ..request
-        })
-        .await?;
-    Ok(0)
+    let request = v1::AddQosRequest {
+        dry_run: false,
+        ..request
+    };
+    session
+        .carry_out(&text, client.accounting().add_qos(request))
+        .await
 }
 
 /// Keys of a coordinator command.
@@ -447,24 +445,42 @@ async fn add_coordinators(session: &Session, words: &Words) -> Result<i32, Clien
         output::error_line(" You need to specify conditions to to add the coordinator.");
         return Ok(1);
     }
+    change_coordinators(session, request, |request, _| {
+        let mut text = named(" Adding Coordinator User(s)", &request.users);
+        text.extend(named(
+            " To Account(s) and all sub-accounts",
+            &request.accounts,
+        ));
+        Ok(text)
+    })
+    .await
+}
+
+/// Asks the controller what a change of coordinators would do, shows what `tell` makes of the answer, asks, and makes the change.
+/// `Err` of it are the lines to show when there is nothing to do.
+pub(super) async fn change_coordinators(
+    session: &Session,
+    request: v1::SetCoordinatorsRequest,
+    tell: impl FnOnce(&v1::SetCoordinatorsRequest, &v1::ChangeReply) -> Result<Vec<String>, Vec<String>>,
+) -> Result<i32, ClientError> {
     let client = Client::connect(PATIENCE).await?;
-    client
+    let planned = client
         .accounting()
         .set_coordinators(request.clone())
-        .await?;
-    let mut text = vec![" Adding Coordinator User(s)".to_string()];
-    text.extend(request.users.iter().map(|name| format!("  {name}")));
-    text.push(" To Account(s) and all sub-accounts".to_string());
-    text.extend(request.accounts.iter().map(|name| format!("  {name}")));
-    if !session.approves(&text) {
-        return Ok(0);
-    }
-    client
-        .accounting()
-        .set_coordinators(v1::SetCoordinatorsRequest {
-            dry_run: false,
-            ..request
-        })
-        .await?;
-    Ok(0)
+        .await?
+        .into_inner();
+    let text = match tell(&request, &planned) {
+        Ok(text) => text,
+        Err(text) => {
+            output::lines(&text);
+            return Ok(1);
+        }
+    };
+    let request = v1::SetCoordinatorsRequest {
+        dry_run: false,
+        ..request
+    };
+    session
+        .carry_out(&text, client.accounting().set_coordinators(request))
+        .await
 }

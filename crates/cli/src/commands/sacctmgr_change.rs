@@ -7,7 +7,7 @@ use sluice_model::accounting::AssociationRecord;
 use sluice_proto::v1::{self, AccountingEntity};
 
 use super::sacctmgr::{PATIENCE, Session, no_entity};
-use super::sacctmgr_add::{FEDERATIONS, association_lines};
+use super::sacctmgr_add::{ACCOUNT_WIDTH, FEDERATIONS, association_lines, named};
 use super::sacctmgr_resources::resource_assignments;
 use super::sacctmgr_settings::{Of, lines};
 use super::sacctmgr_show::records;
@@ -237,11 +237,8 @@ fn account_lines(rows: &[AssociationRecord]) -> Vec<String> {
 }
 
 pub(super) async fn modify(session: &Session, words: &[String]) -> Result<i32, ClientError> {
-    if session.refuses_changes() {
+    let Some((entity, words)) = session.entity_to_change("modify", MODIFY_ENTITIES, words) else {
         return Ok(1);
-    }
-    let Some((entity, rest)) = words.split_first() else {
-        return Ok(no_entity("modify", MODIFY_ENTITIES));
     };
     if is_keyword(&entity.to_ascii_lowercase(), "federations", 1) {
         output::error_line(FEDERATIONS);
@@ -250,7 +247,6 @@ pub(super) async fn modify(session: &Session, words: &[String]) -> Result<i32, C
     let Some(entity) = entity_of(entity) else {
         return Ok(no_entity("modify", MODIFY_ENTITIES));
     };
-    let words = Words::new(rest);
     let (own, conditions) = keys_of(entity);
     if words.refuse_unknown(conditions, HINT) {
         return Ok(1);
@@ -309,17 +305,13 @@ pub(super) async fn modify(session: &Session, words: &[String]) -> Result<i32, C
         output::lines(&text);
         return Ok(1);
     }
-    if !session.approves(&text) {
-        return Ok(0);
-    }
-    client
-        .accounting()
-        .modify(v1::ModifyRequest {
-            dry_run: false,
-            ..request
-        })
-        .await?;
-    Ok(0)
+    let request = v1::ModifyRequest {
+        dry_run: false,
+        ..request
+    };
+    session
+        .carry_out(&text, client.accounting().modify(request))
+        .await
 }
 
 /// Lines about what is changed.
@@ -329,11 +321,6 @@ fn modified(
     names: &[String],
     rows: &[AssociationRecord],
 ) -> Vec<String> {
-    let named = |title: &str| -> Vec<String> {
-        std::iter::once(title.to_string())
-            .chain(names.iter().map(|name| format!("  {name}")))
-            .collect()
-    };
     let of_user = [
         "admin_level",
         "default_account",
@@ -345,14 +332,15 @@ fn modified(
         .any(|item| !of_user.contains(&item.field.as_str()));
     let mut text = Vec::new();
     if !names.is_empty() {
-        text.extend(match entity {
-            AccountingEntity::User => named(" Modified users..."),
-            AccountingEntity::Account => named(" Modified accounts..."),
-            AccountingEntity::Cluster => named(" Modified cluster..."),
-            AccountingEntity::Qos => named(" Modified qos..."),
-            AccountingEntity::Resource => named(" Modified server resource ..."),
-            _ => named(" Modified jobs..."),
-        });
+        let title = match entity {
+            AccountingEntity::User => " Modified users...",
+            AccountingEntity::Account => " Modified accounts...",
+            AccountingEntity::Cluster => " Modified cluster...",
+            AccountingEntity::Qos => " Modified qos...",
+            AccountingEntity::Resource => " Modified server resource ...",
+            _ => " Modified jobs...",
+        };
+        text.extend(named(title, names));
     }
     match entity {
         // The heading stands even when nothing follows.
@@ -361,7 +349,7 @@ fn modified(
             if rows.is_empty() {
                 text.push("  Nothing modified".to_string());
             }
-            text.extend(association_lines(rows));
+            text.extend(association_lines(rows, ACCOUNT_WIDTH));
         }
         AccountingEntity::Account if !rows.is_empty() => {
             text.push(" Modified account associations...".to_string());

@@ -7,13 +7,18 @@ use sluice_model::accounting::AssociationRecord;
 use sluice_proto::v1::{self, AccountingEntity};
 
 use super::sacctmgr::{ENTITIES, PATIENCE, Session, no_entity};
-use super::sacctmgr_add::{COORDINATOR_KEYS, coordinator_request};
+use super::sacctmgr_add::{
+    COORDINATOR_KEYS, association_lines, change_coordinators, coordinator_request, named,
+};
 use super::sacctmgr_change::{HINT, entity_of, keys_of, selection};
 use super::sacctmgr_show::records;
 use super::sacctmgr_words::Words;
 use super::scontrol::is_keyword;
 use crate::client::{Client, ClientError};
 use crate::output;
+
+/// Least width of an account's name where rows are deleted.
+const ACCOUNT_WIDTH: usize = 10;
 
 /// Jobs that stand in the way of a deletion are told; true when there are some.
 pub(super) fn tell_open_jobs(jobs: &[String]) -> bool {
@@ -28,13 +33,9 @@ pub(super) fn tell_open_jobs(jobs: &[String]) -> bool {
 }
 
 pub(super) async fn delete(session: &Session, words: &[String]) -> Result<i32, ClientError> {
-    if session.refuses_changes() {
+    let Some((entity, words)) = session.entity_to_change("delete", ENTITIES, words) else {
         return Ok(1);
-    }
-    let Some((entity, rest)) = words.split_first() else {
-        return Ok(no_entity("delete", ENTITIES));
     };
-    let words = Words::new(rest);
     let lower = entity.to_ascii_lowercase();
     if is_keyword(&lower, "coordinators", 2) && !is_keyword(&lower, "clusters", 2) {
         return delete_coordinators(session, &words).await;
@@ -88,34 +89,18 @@ pub(super) async fn delete(session: &Session, words: &[String]) -> Result<i32, C
         _ if names_rows => " Deleting user associations...",
         _ => " Deleting users...",
     };
-    let mut text = vec![title.to_string()];
-    text.extend(told.names.iter().map(|name| format!("  {name}")));
-    text.extend(rows.iter().map(|row| {
-        let partition = if row.partition.is_empty() {
-            String::new()
-        } else {
-            format!(" P = {}", row.partition)
-        };
-        format!(
-            "  C = {:<10} A = {:<10} U = {:<9}{partition}",
-            row.cluster, row.account, row.user
-        )
-    }));
+    let mut text = named(title, &told.names);
+    text.extend(association_lines(&rows, ACCOUNT_WIDTH));
     if !told.orphans.is_empty() {
-        text.push(" Deleting users (No Associations)...".to_string());
-        text.extend(told.orphans.iter().map(|name| format!("  {name}")));
+        text.extend(named(" Deleting users (No Associations)...", &told.orphans));
     }
-    if !session.approves(&text) {
-        return Ok(0);
-    }
-    client
-        .accounting()
-        .delete(v1::DeleteRequest {
-            dry_run: false,
-            ..request
-        })
-        .await?;
-    Ok(0)
+    let request = v1::DeleteRequest {
+        dry_run: false,
+        ..request
+    };
+    session
+        .carry_out(&text, client.accounting().delete(request))
+        .await
 }
 
 async fn delete_coordinators(session: &Session, words: &Words) -> Result<i32, ClientError> {
@@ -127,44 +112,31 @@ async fn delete_coordinators(session: &Session, words: &Words) -> Result<i32, Cl
         output::error_line(" You need to specify a user list or account list here.");
         return Ok(1);
     }
-    let client = Client::connect(PATIENCE).await?;
-    let told = client
-        .accounting()
-        .set_coordinators(request.clone())
-        .await?
-        .into_inner();
-    let mut text = Vec::new();
-    if !request.users.is_empty() {
-        text.push(" Removing Coordinators with user name".to_string());
-        text.extend(request.users.iter().map(|name| format!("  {name}")));
-    }
-    if request.accounts.is_empty() {
-        text.push(" From all accounts".to_string());
-    } else {
-        text.push(" From Account(s)".to_string());
-        text.extend(request.accounts.iter().map(|name| format!("  {name}")));
-    }
-    if told.coordinators.is_empty() {
-        text.push(" Nothing removed".to_string());
-        output::lines(&text);
-        return Ok(1);
-    }
-    text.push(" Removed Coordinators (sub accounts not listed)...".to_string());
-    text.extend(
-        told.coordinators
-            .iter()
-            .filter_map(|pair| pair.split_once(' '))
-            .map(|(user, account)| format!("  U = {user:<9} A = {account:<10}")),
-    );
-    if !session.approves(&text) {
-        return Ok(0);
-    }
-    client
-        .accounting()
-        .set_coordinators(v1::SetCoordinatorsRequest {
-            dry_run: false,
-            ..request
-        })
-        .await?;
-    Ok(0)
+    change_coordinators(session, request, |request, told| {
+        let mut text = Vec::new();
+        if !request.users.is_empty() {
+            text.extend(named(
+                " Removing Coordinators with user name",
+                &request.users,
+            ));
+        }
+        if request.accounts.is_empty() {
+            text.push(" From all accounts".to_string());
+        } else {
+            text.extend(named(" From Account(s)", &request.accounts));
+        }
+        if told.coordinators.is_empty() {
+            text.push(" Nothing removed".to_string());
+            return Err(text);
+        }
+        text.push(" Removed Coordinators (sub accounts not listed)...".to_string());
+        text.extend(
+            told.coordinators
+                .iter()
+                .filter_map(|pair| pair.split_once(' '))
+                .map(|(user, account)| format!("  U = {user:<9} A = {account:<10}")),
+        );
+        Ok(text)
+    })
+    .await
 }

@@ -137,15 +137,11 @@ pub(super) async fn add_resource(session: &Session, words: &Words) -> Result<i32
             }
         }
     }
-    if !session.approves(&text) {
-        return Ok(0);
-    }
-    client
-        .accounting()
-        .add_resource(v1::AddResourceRequest {
-            dry_run: false,
-            ..request
-        })
-        .await?;
-    Ok(0)
+    let request = v1::AddResourceRequest {
+        dry_run: false,
+        ..request
+    };
+    session
+        .carry_out(&text, client.accounting().add_resource(request))
+        .await
 }

@@ -66,6 +66,50 @@ fn if_set(limit: Option<u32>) -> String {
     limit.map_or_else(String::new, |limit| limit.to_string())
 }
 
+/// The number shown of a user that the system does not know.
+const NO_UID: u32 = u32::MAX - 1;
+
+/// Uids by name; the system is asked for each name once.
+#[derive(Default)]
+struct Uids(BTreeMap<String, u32>);
+
+impl Uids {
+    /// `name(uid)`.
+    fn shown(&mut self, name: &str) -> String {
+        let uid = match self.0.get(name) {
+            Some(uid) => *uid,
+            None => {
+                let uid = uid_of(name).unwrap_or(NO_UID);
+                self.0.insert(name.to_owned(), uid);
+                uid
+            }
+        };
+        format!("{name}({uid})")
+    }
+}
+
+/// The tree of accounts.
+struct Accounts<'r> {
+    /// The account above each.
+    parents: BTreeMap<String, String>,
+    /// Ids of their own rows.
+    ids: BTreeMap<&'r str, u32>,
+}
+
+impl<'r> Accounts<'r> {
+    fn of(associations: &'r [Share]) -> Self {
+        let rows = associations.iter().map(|share| &share.row);
+        let mut ids = BTreeMap::new();
+        for row in rows.clone().filter(|row| row.user.is_empty()) {
+            ids.entry(row.account.as_str()).or_insert(row.id);
+        }
+        Self {
+            parents: parents(rows),
+            ids,
+        }
+    }
+}
+
 /// An association and what the controller says about it.
 struct Share {
     row: AssociationRecord,
@@ -103,14 +147,7 @@ impl Records {
         items.collect::<Vec<_>>().join(",")
     }
 
-    fn shown_user(name: &str) -> String {
-        match uid_of(name) {
-            Some(uid) => format!("{name}({uid})"),
-            None => format!("{name}(4294967294)"),
-        }
-    }
-
-    fn user_lines(&self, filter: &Filter) -> String {
+    fn user_lines(&self, filter: &Filter, uids: &mut Uids) -> String {
         let mut text = String::new();
         for user in self
             .users
@@ -126,20 +163,13 @@ impl Records {
             let _ = writeln!(
                 text,
                 "UserName={} DefAccount={account} DefWckey= AdminLevel={level}",
-                Self::shown_user(&user.name)
+                uids.shown(&user.name)
             );
         }
         text
     }
 
-    fn account_row(&self, account: &str) -> Option<&AssociationRecord> {
-        self.associations
-            .iter()
-            .map(|share| &share.row)
-            .find(|row| row.account == account && row.user.is_empty())
-    }
-
-    fn lineage(&self, row: &AssociationRecord, parents: &BTreeMap<String, String>) -> String {
+    fn lineage(row: &AssociationRecord, parents: &BTreeMap<String, String>) -> String {
         let mut path = ancestors(&row.account, parents);
         path.retain(|account| account != "root" && !account.is_empty());
         path.reverse();
@@ -153,7 +183,7 @@ impl Records {
         text
     }
 
-    fn association(&self, share: &Share, parents: &BTreeMap<String, String>) -> String {
+    fn association(&self, share: &Share, accounts: &Accounts<'_>, uids: &mut Uids) -> String {
         let (row, share) = (&share.row, &share.share);
         let used = share.used.clone().unwrap_or_default();
         let now = share.now.clone().unwrap_or_default();
@@ -161,14 +191,13 @@ impl Records {
         let shares = row
             .shares
             .map_or("parent".to_string(), |shares| shares.to_string());
-        let user = if row.user.is_empty() {
-            String::new()
+        let above = row.parent_account.as_str();
+        let (user, parent) = if row.user.is_empty() {
+            let id = accounts.ids.get(above);
+            let parent = id.map_or_else(String::new, |id| format!("{above}({id})"));
+            (String::new(), parent)
         } else {
-            Self::shown_user(&row.user)
-        };
-        let parent = match self.account_row(&row.parent_account) {
-            Some(parent) if row.user.is_empty() => format!("{}({})", parent.account, parent.id),
-            _ => String::new(),
+            (uids.shown(&row.user), String::new())
         };
         let comment = if row.comment.is_empty() {
             "(null)"
@@ -202,7 +231,7 @@ impl Records {
             used.raw,
             share.norm_usage,
             share.effective_usage,
-            self.lineage(row, parents),
+            Self::lineage(row, &accounts.parents),
             if row.is_default { "Yes" } else { "No" },
             counted(limits.grp_jobs, now.running),
             counted(limits.grp_jobs_accrue, now.accruing),
@@ -222,7 +251,7 @@ impl Records {
         )
     }
 
-    fn qos_record(&self, qos: &Qos) -> String {
+    fn qos_record(&self, qos: &Qos, uids: &mut Uids) -> String {
         let (qos, all) = (&qos.record, &qos.used);
         let used = all.used.clone().unwrap_or_default();
         let now = all.now.clone().unwrap_or_default();
@@ -278,7 +307,7 @@ impl Records {
             let _ = write!(
                 text,
                 "      {}\n        MaxJobsPU={} MaxJobsAccruePU={} MaxSubmitJobsPU={}\n        MaxTRESPU={}\n        MaxTRESRunMinsPU={}\n",
-                Self::shown_user(&one.name),
+                uids.shown(&one.name),
                 counted(qos.max_jobs_per_user, now.running),
                 counted(qos.max_jobs_accrue_per_user, now.accruing),
                 counted(qos.max_submit_jobs_per_user, now.submitted),
@@ -295,18 +324,18 @@ async fn load(client: &Client) -> Result<Records, ClientError> {
     let mut associations = Vec::new();
     for mut share in shares.associations {
         let row = share.association.take().unwrap_or_default();
-        associations.extend(records(vec![row])?.into_iter().map(|row| Share {
-            row,
-            share: share.clone(),
-        }));
+        associations.push(Share {
+            row: row.try_into()?,
+            share,
+        });
     }
     let mut qos = Vec::new();
     for mut used in shares.qos {
         let record = used.qos.take().unwrap_or_default();
-        qos.extend(records(vec![record])?.into_iter().map(|record| Qos {
-            record,
-            used: used.clone(),
-        }));
+        qos.push(Qos {
+            record: record.try_into()?,
+            used,
+        });
     }
     Ok(Records {
         cluster: client.settings.cluster.clone(),
@@ -348,6 +377,7 @@ pub(super) async fn show(
 }
 
 fn text(records: &Records, filter: &Filter) -> String {
+    let mut uids = Uids::default();
     let mut text = String::from("Current Association Manager state\n");
     let mut part = |heading: &str, none: &str, body: String| {
         if body.is_empty() {
@@ -357,7 +387,7 @@ fn text(records: &Records, filter: &Filter) -> String {
         }
     };
     if filter.kinds[0] {
-        let body = records.user_lines(filter);
+        let body = records.user_lines(filter, &mut uids);
         part("User Records", "No users currently cached in Slurm.", body);
     }
     if filter.kinds[1] {
@@ -366,12 +396,12 @@ fn text(records: &Records, filter: &Filter) -> String {
             passes(&filter.accounts, &row.account)
                 && (filter.users.is_empty() || passes(&filter.users, &row.user))
         };
-        let parents = parents(records.associations.iter().map(|share| &share.row));
+        let accounts = Accounts::of(&records.associations);
         let body = records
             .associations
             .iter()
             .filter(wanted)
-            .map(|share| records.association(share, &parents))
+            .map(|share| records.association(share, &accounts, &mut uids))
             .collect();
         part(
             "Association Records",
@@ -384,7 +414,7 @@ fn text(records: &Records, filter: &Filter) -> String {
             .qos
             .iter()
             .filter(|qos| passes(&filter.qos, &qos.record.name))
-            .map(|qos| records.qos_record(qos))
+            .map(|qos| records.qos_record(qos, &mut uids))
             .collect();
         part("QOS Records", "No QOS currently cached in Slurm.", body);
     }

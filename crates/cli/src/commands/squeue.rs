@@ -260,7 +260,9 @@ async fn show_jobs(
             let by_partition = options.has("priority");
             each_row(&Arc::new(job), shared, each_task, by_partition, |row| {
                 if !filter.passes_task(&row) || !filter.passes_partition(row.partition()) {
-                } else if structured {
+                    return;
+                }
+                if structured {
                     records.push(row);
                 } else {
                     lines.push((order.key(&row), layout.row(&row)));

@@ -557,8 +557,7 @@ mod tests {
     use super::*;
     use crate::format::column::Layout;
     use crate::format::job_order::JobOrder;
-    use crate::format::job_rows::rows;
-    use crate::format::samples;
+    use crate::format::samples::{self, rows};
     use std::sync::Arc;
 
     fn listing(format: &str, sort: &str) -> Vec<String> {

@@ -125,8 +125,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::format::job_rows::rows;
-    use crate::format::samples;
+    use crate::format::samples::{self, rows};
 
     fn order(list: &str) -> Vec<u32> {
         let jobs = [

@@ -185,23 +185,8 @@ pub fn cut_index_list(list: &str, max: usize) -> String {
     format!("{}...", &list[..max.saturating_sub(4)])
 }
 
-/// Rows of `jobs`: of those that `each_task` names the tasks of array rests by themselves, with `each_partition` every partition of a
-/// waiting job by itself.
-#[must_use]
-pub fn rows(
-    jobs: &[Arc<JobInfo>],
-    view: &Arc<JobView>,
-    each_task: impl Fn(&JobInfo) -> bool,
-    each_partition: bool,
-) -> Vec<JobRow> {
-    let mut rows = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        each_row(job, view, &each_task, each_partition, |row| rows.push(row));
-    }
-    rows
-}
-
-/// As [`rows`], of one job, without a list.
+/// The rows of one job: when `each_task` names it, the tasks of its array's rest by themselves; with `each_partition` every partition of
+/// a waiting job by itself.
 pub fn each_row(
     job: &Arc<JobInfo>,
     view: &Arc<JobView>,
@@ -237,7 +222,7 @@ pub fn each_row(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::samples;
+    use crate::format::samples::{self, rows};
 
     /// Array rests, tasks, and lists that are too long.
     #[test]

@@ -83,32 +83,6 @@ fn push_spaces(line: &mut String, mut count: usize) {
     }
 }
 
-/// Indices as ranges: `0-1,4`; `N/A` when there are none.
-#[must_use]
-pub fn index_ranges(indices: &[u32]) -> String {
-    if indices.is_empty() {
-        return "N/A".to_string();
-    }
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for &index in indices {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == index => *last = index,
-            _ => ranges.push((index, index)),
-        }
-    }
-    let texts: Vec<String> = ranges
-        .into_iter()
-        .map(|(first, last)| {
-            if first == last {
-                first.to_string()
-            } else {
-                format!("{first}-{last}")
-            }
-        })
-        .collect();
-    texts.join(",")
-}
-
 #[cfg(test)]
 pub(crate) mod samples;
 
@@ -123,7 +97,5 @@ mod tests {
         assert_eq!(fit("9", 4, true), "   9");
         assert_eq!(fit("9", 4, false), "9   ");
         assert_eq!(fit("long text", 0, true), "long text");
-        assert_eq!(index_ranges(&[0, 1, 4]), "0-1,4");
-        assert_eq!(index_ranges(&[]), "N/A");
     }
 }

@@ -4,15 +4,16 @@
 
 use std::cmp::Ordering;
 
+use sluice_dataparser::values::index_ranges;
 use sluice_model::hostlist::collapse_sorted;
 use sluice_model::memory::MemoryMib;
 use sluice_model::node::{NodeGres, NodeInfo};
 use sluice_model::partition::PartitionState;
 use sluice_model::time::{TimeLimit, format_duration_short};
 
+use super::NULL;
 use super::column::Field;
 use super::node_groups::NodeGroup;
-use super::{NULL, index_ranges};
 
 /// What a field says about a line, which rules how nodes are put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 //!
 //! Test data only; ids, times and texts are those of the listings that the tests compare with.
 
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
 use sluice_model::exit_status::WaitStatus;
 use sluice_model::gres::GresRequest;
@@ -16,7 +18,7 @@ use sluice_model::step::{StepInfo, StepLayout};
 use sluice_model::time::{TimeLimit, UnixSeconds};
 use sluice_model::tres::Tres;
 
-use super::job_rows::JobView;
+use super::job_rows::{JobRow, JobView, each_row};
 use super::time_style::TimeStyle;
 
 /// 2026-11-30T04:41:18 UTC, when the sample jobs were submitted.
@@ -35,6 +37,20 @@ pub fn view() -> JobView {
 
 pub fn tres(text: &str) -> Tres {
     text.parse().expect("valid TRES")
+}
+
+/// The rows of several jobs.
+pub fn rows(
+    jobs: &[Arc<JobInfo>],
+    view: &Arc<JobView>,
+    each_task: impl Fn(&JobInfo) -> bool,
+    each_partition: bool,
+) -> Vec<JobRow> {
+    let mut rows = Vec::new();
+    for job in jobs {
+        each_row(job, view, &each_task, each_partition, |row| rows.push(row));
+    }
+    rows
 }
 
 /// A job of alice that waits.

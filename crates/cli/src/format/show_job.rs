@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use sluice_dataparser::values::index_ranges;
 use sluice_model::array::IndexSet;
 use sluice_model::job::{Exclusive, GresAllocation, JobInfo};
 use sluice_model::memory::format_memory;
@@ -16,7 +17,7 @@ use sluice_model::tres::Tres;
 use super::job_rows::{cut_index_list, run_time};
 use super::show_job_requests::requests;
 use super::time_style::TimeStyle;
-use super::{NULL, index_ranges, or_null};
+use super::{NULL, or_null};
 use crate::submit::resources::mail_events;
 
 /// How to print a record.

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use sluice_config::{TopologyKind, TopologySettings};
+use sluice_config::{TopologyKind, TopologyLayout, TopologySettings};
 use sluice_model::hostlist::{collapse_hostlist, parse_hostlist};
 
 /// One switch or block.
@@ -133,49 +133,24 @@ pub fn chosen<'a>(rows: &'a [TopologyRow], wanted: Option<&str>) -> Vec<&'a Topo
         .collect()
 }
 
-/// The topology in the form of topology.yaml; as written where there is such a file.
+/// The topology in the form of topology.yaml; as written where there is such a file, else under the name `default`.
 #[must_use]
 pub fn yaml(topology: &TopologySettings) -> String {
-    if !topology.layouts.is_empty() {
-        return format!("---\n{}...\n", topology.layouts_yaml());
-    }
-    let mut text = String::from("---\n- topology: default\n  cluster_default: true\n");
-    match topology.kind {
-        TopologyKind::Flat => text.push_str("  flat: true\n"),
-        TopologyKind::Tree => {
-            text.push_str("  tree:\n    switches:\n");
-            for switch in &topology.switches {
-                let _ = writeln!(text, "    - switch: {}", switch.name);
-                if !switch.switches.is_empty() {
-                    let _ = writeln!(
-                        text,
-                        "      children: {}",
-                        collapse_hostlist(&switch.switches)
-                    );
-                }
-                if !switch.nodes.is_empty() {
-                    let _ = writeln!(text, "      nodes: {}", collapse_hostlist(&switch.nodes));
-                }
-            }
+    let layouts = if topology.layouts.is_empty() {
+        let named = TopologyLayout {
+            name: "default".to_owned(),
+            ..topology.default_layout()
+        };
+        TopologySettings {
+            layouts: vec![named],
+            default: Some(0),
+            ..topology.clone()
         }
-        TopologyKind::Block => {
-            text.push_str("  block:\n    block_sizes:\n");
-            for size in &topology.block_sizes {
-                let _ = writeln!(text, "    - {size}");
-            }
-            text.push_str("    blocks:\n");
-            for block in &topology.blocks {
-                let _ = writeln!(
-                    text,
-                    "    - block: {}\n      nodes: {}",
-                    block.name,
-                    collapse_hostlist(&block.nodes)
-                );
-            }
-        }
-    }
-    text.push_str("...\n");
-    text
+        .layouts_yaml()
+    } else {
+        topology.layouts_yaml()
+    };
+    format!("---\n{layouts}...\n")
 }
 
 #[cfg(test)]
